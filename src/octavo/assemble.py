@@ -14,7 +14,7 @@ from octavo.stores import open_store
 from octavo.util.cache import set_budget
 from octavo.util.file_modes import share_with_group
 from octavo.util.metrics import Meter
-from octavo.util.secrets import hidden
+from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import start_tracing
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def assemble(settings: Settings, embedder: Embedder | None = None) -> Assembled:
     set_budget(settings.cache.max_bytes)
     database, service = settings.database, settings.service
     secrets = (database.dsn, settings.vector.url)
-    dsn = pooled(database.dsn, database.pool_size + database.max_overflow)
+    dsn = limit_pool(database.dsn, database.pool_size + database.max_overflow)
     store = _from("database.dsn", secrets, lambda: open_store(dsn))
-    indexed = _indexed(settings, store, embedder) if settings.vector.enabled else None
+    indexed = _add_index(settings, store, embedder) if settings.vector.enabled else None
     store = indexed or store
     if settings.rerank.model:
-        store = _reranked(settings, store)
+        store = _add_reranker(settings, store)
     if service.dedup_window:
         from octavo.wraps.deduped import Deduped
 
@@ -108,7 +108,7 @@ def _journal(settings: Settings, store: Store) -> "Journal":
     )
 
 
-def pooled(dsn: str, connections: int) -> str:
+def limit_pool(dsn: str, connections: int) -> str:
     """The URL with this many connections at most, where its store has a pool and it does not say so itself."""
     scheme = dsn.partition("://")[0].partition("+")[0].lower()
     query = dsn.partition("?")[2]
@@ -117,7 +117,7 @@ def pooled(dsn: str, connections: int) -> str:
     return f"{dsn}{'&' if query else '' if dsn.endswith('?') else '?'}pool_size={connections}"
 
 
-def _indexed(settings: Settings, store: Store, given: Embedder | None) -> "Indexed":
+def _add_index(settings: Settings, store: Store, given: Embedder | None) -> "Indexed":
     from octavo.models import Cached
     from octavo.wraps.vectors import Indexed
 
@@ -139,7 +139,7 @@ def _indexed(settings: Settings, store: Store, given: Embedder | None) -> "Index
     )
 
 
-def _reranked(settings: Settings, store: Store) -> Store:
+def _add_reranker(settings: Settings, store: Store) -> Store:
     from octavo.models.rerankers import open_reranker
     from octavo.wraps.reranked import Reranked
 
@@ -177,7 +177,7 @@ def open_index(settings: Settings, store: Store) -> VectorIndex:
         url = database.dsn
     if url:
         # As many connections as the records have when nobody hurries: nobody waits for what is embedded.
-        opened = pooled(url, database.pool_size)
+        opened = limit_pool(url, database.pool_size)
         setting = "vector.url" if settings.vector.url else "database.dsn"
         return _from(setting, (url,), lambda: vectors.open_vectors(opened))
     return _from("vector.url", (), lambda: vectors.ExactIndex(store))
@@ -188,4 +188,4 @@ def _from(setting: str, secrets: Iterable[str], opening: Callable[[], T]) -> T:
     try:
         return opening()
     except ConfigError as error:
-        raise ConfigError(f"{setting}: {hidden(str(error), secrets)}") from error.__cause__
+        raise ConfigError(f"{setting}: {mask_passwords(str(error), secrets)}") from error.__cause__

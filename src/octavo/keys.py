@@ -20,7 +20,7 @@ import msgspec
 from octavo.errors import InvalidRecord, NotFound
 from octavo.kernel.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES, is_name
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Change, Query, Record, Scope, utc
+from octavo.kernel.model import Add, Change, Query, Record, Scope, to_utc
 from octavo.kernel.ports import Store
 
 Access: TypeAlias = Literal["read", "write", "admin"]
@@ -122,24 +122,24 @@ class Keys:
     async def check(self, text: str) -> KeyInfo | None:
         """Whose key this is; None when it is nobody's, expired or revoked. A text that is no key costs no read."""
         match = _SPELLING.fullmatch(text)
-        if match is None or self.revoked(match[1]):
+        if match is None or self.is_revoked(match[1]):
             return None
         kept = await self._look(match[1])
         if kept is None or not hmac.compare_digest(kept.hash, _hash(match[2])):
             return None
-        if self.revoked(match[1]):  # while it was looked for
+        if self.is_revoked(match[1]):  # while it was looked for
             return None
         return kept.info if kept.info.valid_at(self._clock()) else None
 
-    async def named(self, key_id: str) -> KeyInfo | None:
+    async def find_valid(self, key_id: str) -> KeyInfo | None:
         """The key of that id if it is good now, whoever shows it; the store is asked, whatever is believed here."""
         self._known.drop(key_id)
         kept = await self._look(key_id)
-        if kept is None or self.revoked(key_id) or not kept.info.valid_at(self._clock()):
+        if kept is None or self.is_revoked(key_id) or not kept.info.valid_at(self._clock()):
             return None
         return kept.info
 
-    def revoked(self, key_id: str) -> bool:
+    def is_revoked(self, key_id: str) -> bool:
         """Whether this process has seen that the key was revoked; it asks nobody."""
         return self._revoked.get(key_id) is not None
 
@@ -169,7 +169,7 @@ class Keys:
             return kept
         since = self._known.time()  # before the read: what changes meanwhile is not believed longer
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
-        kept = _hashed(found[0]) if found else None
+        kept = _read_hash(found[0]) if found else None
         if kept is not None:
             self._known.put(key_id, kept, since)
             if kept.info.revoked_at is not None:
@@ -250,7 +250,7 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _hashed(record: Record) -> _Hashed | None:
+def _read_hash(record: Record) -> _Hashed | None:
     """A key as it may be believed; a row that somebody wrote by hand and got wrong opens nothing."""
     hashed = record.data.get("hash")
     return _Hashed(hashed, _info(record)) if isinstance(hashed, str) and record.kind in _RANK else None
@@ -274,7 +274,7 @@ def _expiry(expires: datetime | timedelta | None, at: datetime) -> datetime | No
     if expires is None:
         return None
     try:
-        moment = at + expires if isinstance(expires, timedelta) else utc(expires)
+        moment = at + expires if isinstance(expires, timedelta) else to_utc(expires)
     except (OverflowError, ValueError):
         raise InvalidRecord(f"a key cannot expire at {expires}: no such time can be written") from None
     if moment <= at:

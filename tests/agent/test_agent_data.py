@@ -12,7 +12,7 @@ import pytest
 from agents import agent, call
 
 from octavo import EventType
-from octavo.agent.recording import keepable
+from octavo.agent.recording import make_keepable
 
 
 class Colour:
@@ -52,9 +52,9 @@ async def test_any_data_is_kept(value, kept):
 
 async def test_odd_data_is_kept():
     """Objects that cannot be shown, circles and depths end as text too, and nobody shares what was recorded."""
-    assert keepable(Colour()).startswith("<Colour instance at ")
-    assert "..." in json.dumps(keepable(LOOP))
-    assert keepable(-(1 << 20000)) == hex(-(1 << 20000))  # too long for decimals
+    assert make_keepable(Colour()).startswith("<Colour instance at ")
+    assert "..." in json.dumps(make_keepable(LOOP))
+    assert make_keepable(-(1 << 20000)) == hex(-(1 << 20000))  # too long for decimals
     deep: list = []
     for _ in range(200):
         deep = [deep]
@@ -81,7 +81,7 @@ async def test_shared_values_are_looked_at_once():
     body = Looked([0])
     for _ in range(20):
         body = Looked([body, body])
-    kept = keepable(body)
+    kept = make_keepable(body)
     assert len(looked) <= 2 * 21
     for _ in range(20):
         assert len(kept) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from octavo import Add, Record, Scope, StoreClosed, StoreUnavailable, open_store
 from octavo.chat import ChatMemory, InMemoryMemory, MemoryBase, Msg
-from octavo.chat.named import at_once
+from octavo.chat.named import run_without_waiting
 from octavo.kernel.model import Query
 from octavo.stores.memory import MemoryStore
 from octavo.transfer import copy
@@ -125,7 +125,7 @@ def test_a_state_without_a_loop():
 def test_work_that_waits_is_not_done_at_once():
     """It is broken off and said so, rather than half done in silence."""
     with pytest.raises(RuntimeError, match="without await"):
-        at_once(asyncio.sleep(0))
+        run_without_waiting(asyncio.sleep(0))
 
 
 async def test_moving_between_stores(tmp_path):

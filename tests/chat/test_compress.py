@@ -6,7 +6,14 @@ import pytest
 
 from octavo import ConfigError, ModelError, StoreUnavailable
 from octavo.chat import InMemoryMemory, MemoryBase, Msg
-from octavo.chat.compression import COMPRESSED, Compressed, CompressionConfig, boundary, compress, lines
+from octavo.chat.compression import (
+    COMPRESSED,
+    Compressed,
+    CompressionConfig,
+    compress,
+    count_compressible,
+    lines,
+)
 from octavo.kernel.terms.extract import extract
 from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 
@@ -175,7 +182,7 @@ async def test_the_callers_counter_decides(kind):
 )  # fmt: skip
 def test_a_tool_call_stays_with_its_result(messages, keep, goes):
     """The cut moves towards the older end until no call is on one side and its result on the other."""
-    assert boundary(messages, keep) == goes
+    assert count_compressible(messages, keep) == goes
 
 
 async def test_calls_and_results_are_told_to_the_model():

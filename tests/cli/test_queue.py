@@ -24,7 +24,7 @@ def letters():
     with Spool("queue") as spool:
         spool.put(entries)
         first = spool.head(3)
-        spool.tried(first[0].id, "no such table")
+        spool.note_attempt(first[0].id, "no such table")
         for entry in first:
             spool.bury([entry.id], "no such\ntable")
     return entries

@@ -140,7 +140,7 @@ def make():
         spool.put(entries)
         spool.head(3)
         spool.bury([NASTY], f"refused {NASTY}")
-        spool.tried(entries[0].id, f"down {NASTY}")
+        spool.note_attempt(entries[0].id, f"down {NASTY}")
     Path("bad.jsonl").write_text(
         f"{json.dumps({'collection': NASTY, 'id': NASTY}, ensure_ascii=False)}\n{NASTY}\n"
     )

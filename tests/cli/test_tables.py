@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from octavo.cli.tables import cut, quoted, table_lines, width
+from octavo.cli.tables import cut, quote, table_lines, width
 
 HEADER = ("SCORE", "TEXT", "ID")
 LONG = "I went to the market and bought apples, pears, plums and a melon for the whole family"
@@ -49,7 +49,7 @@ def test_cut(text, columns, shown):
 def test_stored_text_makes_no_row_and_no_column_of_its_own():
     [_, line] = table_lines(HEADER, [("0.91", "a\x1b[2J\nb\t\u202e c", "x\ny")], None)
     assert line == r"0.91   a\x1b[2J b \u202e c  x y"
-    assert quoted("a\nb" + "c" * 100) == f"“a b{'c' * 56}…”"
+    assert quote("a\nb" + "c" * 100) == f"“a b{'c' * 56}…”"
 
 
 @pytest.mark.parametrize(("terminal", "whole"), [(True, False), (False, True)])

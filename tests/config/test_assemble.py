@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from octavo import Add, ConfigError, Query, Record, Scope
-from octavo.assemble import assemble, pooled
+from octavo.assemble import assemble, limit_pool
 from octavo.config import Database, FailureQueue, Rerank, Service, Settings, Telemetry, Vector
 from octavo.kernel.ports import Reranks, Resembles, Searches
 from octavo.stores.sql import SQLStore
@@ -170,7 +170,7 @@ async def test_vectors_stand_beside_the_records_unless_told_otherwise(dsn, url, 
 )
 def test_the_pool_goes_where_a_store_has_one(dsn, spelled):
     """pool_size + max_overflow, unless the URL has its own mind."""
-    assert pooled(dsn, 15) == spelled
+    assert limit_pool(dsn, 15) == spelled
 
 
 async def test_the_pool_has_as_many_connections_as_the_settings_say():

@@ -13,7 +13,7 @@ from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS
 from octavo.memory import SOURCES
 from octavo.server.console.asking import SIGNALS
 from octavo.server.console.sessions import SHOWING
-from octavo.server.console.texts import CHINESE, SENTENCES, TITLES, in_chinese
+from octavo.server.console.texts import CHINESE, SENTENCES, TITLES, translate
 from octavo.server.problems import CODES
 from octavo.server.routing import Admitted, listing_names
 
@@ -54,7 +54,7 @@ def test_every_refusal_of_the_console_is_translated():
     ],
 )
 def test_a_refusal_in_chinese(english, chinese):
-    assert in_chinese(english) == chinese
+    assert translate(english) == chinese
 
 
 def test_every_form_that_changes_something_carries_a_token():

@@ -11,7 +11,7 @@ from octavo.kernel.model import Add, Scope
 from octavo.stores.sql import SQLAlchemyStore
 from octavo.stores.sql.indexing import _reindex_some
 from octavo.testing import StoreContract
-from octavo.testing.searching import everything, found, note
+from octavo.testing.searching import everything, find_ids, note
 from servers import fresh
 
 
@@ -90,7 +90,7 @@ class TestSQLAlchemyOverMySQL(OverServer):
                             statement = script.send(answer)
                             answer = await store._driver.send(connection, statement)
                     await store._driver.end(connection, keep=True)
-                assert {*await found(store, everything(home), "common")} == {"first", "second"}
+                assert {*await find_ids(store, everything(home), "common")} == {"first", "second"}
             finally:
                 await store.close()
                 await other.close()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
-from octavo.testing.processes import crowd
+from octavo.testing.processes import run_crowd
 from servers import KINDS
 
 HERE = Scope(tenant="t")
@@ -44,5 +44,5 @@ async def test_many_tasks_make_it_once(empty):
 
 async def test_many_processes_make_it_once(empty):
     """Processes that start on an empty place at the same moment create it once between them."""
-    reports = await crowd(empty, "t", processes=4, writes=16)
+    reports = await run_crowd(empty, "t", processes=4, writes=16)
     assert sum(report.added for report in reports) == 1 + 16 + 4 * 16

@@ -11,7 +11,7 @@ import pytest
 from octavo import InvalidRecord, Query, Record, Scope
 from octavo.kernel.model import check_expected
 from octavo.kernel.terms.matches import MOST, Matches
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.stores.memory import MemoryStore
 from octavo.testing import StoreContract
 
@@ -205,7 +205,7 @@ class CountsOnce(MemoryStore):
 class LooksAtTheOldest(MemoryStore):
     async def _search(self, query, terms):
         every = Query(collection=query.collection, scope=Scope(tenant=query.scope.tenant))
-        return matching(query, terms, [sealed.record for sealed in self._records.find(every)][:MOST])
+        return search_records(query, terms, [sealed.record for sealed in self._records.find(every)][:MOST])
 
 
 class ForgetsToSay(MemoryStore):

@@ -14,7 +14,7 @@ from octavo.conversation.entity import (
     ConversationEntityMemory,
     EntityInfo,
     gather,
-    mentions,
+    is_mentioned,
 )
 from octavo.conversation.language import PromptTemplate
 from octavo.conversation.messages import HumanMessage
@@ -279,7 +279,7 @@ def test_what_is_gathered_is_bounded():
 
 
 def test_mentions():
-    assert mentions("Ann", "is ann here?")
-    assert not mentions("Ann", "the annual report")
-    assert mentions("李娜", "我和李娜")
-    assert mentions("C++", "I like C++.")
+    assert is_mentioned("Ann", "is ann here?")
+    assert not is_mentioned("Ann", "the annual report")
+    assert is_mentioned("李娜", "我和李娜")
+    assert is_mentioned("C++", "I like C++.")

@@ -19,7 +19,7 @@ from octavo.conversation import (
     RedisChatMessageHistory,
     StoreChatMessageHistory,
 )
-from octavo.util.sync import portal
+from octavo.util.sync import shared_portal
 from octavo.wraps import Wrap
 
 FORKING = """
@@ -170,7 +170,7 @@ class TestStore:
         with StoreChatMessageHistory(store, "s1", "somebody else") as other:
             assert other.messages == []
         assert said(one.messages) == ["for one"]
-        portal().call(store.close())
+        shared_portal().call(store.close())
 
     async def test_a_store_of_the_callers_loop(self, fresh_postgres):
         """It is used where it lives: awaited here, waited for from another thread, refused where it would wait for itself."""

@@ -20,7 +20,7 @@ from octavo import (
     StoreUnavailable,
 )
 from octavo.events import as_store, to_record
-from octavo.events.retention import age
+from octavo.events.retention import parse_age
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -150,7 +150,7 @@ async def test_a_store_that_is_down_is_tried_again(caplog):
     [("90s", timedelta(seconds=90)), ("30m", timedelta(minutes=30)), ("1.5h", timedelta(minutes=90)), (" 7d ", 7 * DAY), ("2w", 14 * DAY), (DAY, DAY)],
 )  # fmt: skip
 def test_ages(spelled, length):
-    assert age(spelled) == length
+    assert parse_age(spelled) == length
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_ages(spelled, length):
 )
 def test_no_ages(bad):
     with pytest.raises(ConfigError):
-        age(bad)
+        parse_age(bad)

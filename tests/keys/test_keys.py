@@ -235,7 +235,7 @@ async def test_a_revocation_that_was_seen_is_final(store_url, tmp_path, clock):
         clock.seconds = 9000.0
         for made in (seen, made_here):
             assert await keys.check(made.key) is None
-            assert keys.revoked(made.info.id)
+            assert keys.is_revoked(made.info.id)
         store.down = False
         await queued.replay_now()
         fresh = another(keys, clock)

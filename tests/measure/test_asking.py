@@ -5,7 +5,7 @@ import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.errors import ModelError
-from octavo.measure import Run, Trial, compared, load, measure, summary
+from octavo.measure import Run, Trial, compare_runs, load, measure, summary
 from octavo.testing.embedding import HashEmbedder
 from octavo.vectors import open_vectors
 from octavo.wraps import Indexed
@@ -49,7 +49,7 @@ async def test_messages_alone_are_scored(trajectories):
     assert set(cousin.found[:2]) == {"0", "1"}
     assert cousin.scores == {"R@5": 1, "R@10": 1, "any@10": 1}
     assert cousin.found_sessions == ()
-    assert compared(run, run).same_sessions is None
+    assert compare_runs(run, run).same_sessions is None
 
 
 async def test_other_records_of_the_store_are_neither_found_nor_touched(conversations, tmp_path):
@@ -139,7 +139,7 @@ async def test_two_stores_answer_alike(conversations, tmp_path):
     for url in ("memory://", f"sqlite:///{tmp_path}/octavo.db"):
         async with open_store(url) as store:
             runs.append(await measure(store, conversations, tenant="t"))
-    likeness = compared(*runs)
+    likeness = compare_runs(*runs)
     assert (likeness.same, likeness.same_sessions, likeness.differing) == (1, 1, [])
 
 
@@ -156,7 +156,7 @@ async def test_stores_that_differ_are_told_apart(conversations):
         for asked in run.asked
     ]
     other = Run(asked=turned, records=7, write_seconds=0.0, first_answer_seconds=0.0, notes={})
-    likeness = compared(run, other)
+    likeness = compare_runs(run, other)
     assert likeness.same == pytest.approx(0.8)
     assert likeness.same_sessions == 1
     assert likeness.differing == ["baker/3"]

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from octavo import Add, Change, Query, Record, Scope, open_store
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.stores.sql.dialects.postgresql import PostgreSQLTerms
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -80,7 +80,10 @@ async def test_the_same_of_common_words(store, home, bounded):
             for clauses in asked:
                 query = Query(collection="observations", scope=scope, **clauses)
                 for terms in ASKED:
-                    assert await store.search(query, terms) == matching(query, terms, records), (query, terms)
+                    assert await store.search(query, terms) == search_records(query, terms, records), (
+                        query,
+                        terms,
+                    )
 
     await agree()
     whole = Query(collection="observations", scope=home)
@@ -101,7 +104,7 @@ async def test_the_same_of_common_words(store, home, bounded):
         [records[number]] = await store.find(Query(collection="observations", scope=home, ids=(at.id,)))
     await agree()
     await store.apply([Add([remembered(stranger, number, number) for number in range(150)])])
-    assert await store.search(whole, ("ash",)) == matching(whole, ("ash",), records)
+    assert await store.search(whole, ("ash",)) == search_records(whole, ("ash",), records)
     elsewhere = Query(collection="observations", scope=stranger)
     assert len((await store.search(elsewhere, ("oak",))).found) == BOUNDS["MOST"]
 
@@ -127,10 +130,10 @@ async def test_what_postgresql_knows_is_not_counted(fresh_postgres, bounded, mon
         await connection.execute("ANALYZE")
         await connection.close()
         answer = await store.search(whole, asked)
-        assert answer == matching(whole, asked, records)
+        assert answer == search_records(whole, asked, records)
         assert set(counted) == {"blue"}
-        assert await store.search(whole, ("fox",)) == matching(whole, ("fox",), records)
+        assert await store.search(whole, ("fox",)) == search_records(whole, ("fox",), records)
         assert set(counted) == {"blue"}
         one = Query(collection="observations", scope=Scope(user="u0"))
-        assert await store.search(one, asked) == matching(one, asked, records)
+        assert await store.search(one, asked) == search_records(one, asked, records)
         assert {"fox", "red"} <= set(counted)

@@ -7,7 +7,7 @@ import pytest
 from memories import Recall, ids, keep, naming, near
 from octavo import Record
 from octavo.kernel.model import Head
-from octavo.kernel.ports import fitting
+from octavo.kernel.ports import count_fitting
 from octavo.wraps.wrap import Wrap
 
 PAGE = 20_000
@@ -51,7 +51,7 @@ async def test_the_hits_that_fit_are_the_best_ones(store, home, seed):
         assert (len(whole), whole.left_out) == (limit, 0)
         for most in (1, PAGE, 5 * PAGE):
             some = await recall.recall("tea", home, limit, collections=("episodes",), max_bytes=most)
-            fit = fitting((Head.of(hit.record).size_bytes for hit in whole), most)
+            fit = count_fitting((Head.of(hit.record).size_bytes for hit in whole), most)
             assert ids(some) == ids(whole)[:fit]
             assert [hit.score for hit in some] == [hit.score for hit in whole][:fit]
             assert some.left_out == limit - fit

@@ -15,7 +15,7 @@ import pytest
 import test_seed_002_queue
 
 from octavo import Query
-from octavo.assemble import assemble, pooled
+from octavo.assemble import assemble, limit_pool
 from octavo.config import load_settings
 from octavo.service import (
     AgentResult,
@@ -279,7 +279,7 @@ def test_the_pool(tmp_path, fresh_url):
     path = written(tmp_path, f"database:\n  dsn: '{url}'\n  pool_size: 2\n  max_overflow: 1\n")
     settings = load_settings(path)
     assert (settings.database.pool_size, settings.database.max_overflow) == (2, 1)
-    assert "pool_size=3" in pooled(url, 3)
+    assert "pool_size=3" in limit_pool(url, 3)
 
     async def most_at_once():
         assembled = assemble(settings)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from octavo.config import Database, Extraction, Rerank, Settings, Vector
-from octavo.server.logs import JsonLines, Lines, Secrets, access_log, masked, write_logs
+from octavo.server.logs import JsonLines, Lines, Secrets, access_log, mask_keys, write_logs
 
 NAMES = ("octavo", "uvicorn.error", "fastapi", access_log.name)
 KEY = "oct_0123456789abcdef_" + "5ec4e7" * 10 + "beef"
@@ -103,12 +103,12 @@ def test_a_password_that_json_spells_in_another_way(lines, name):
 
 def test_a_key_of_the_environment_is_a_secret_too(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-outside")
-    assert Secrets(Settings()).hidden("refused: sk-from-outside") == "refused: …"
+    assert Secrets(Settings()).hide("refused: sk-from-outside") == "refused: …"
 
 
 def test_the_key_of_a_reranker_is_a_secret_too():
     settings = Settings(rerank=Rerank(base_url="http://ann:pa55word@host/v1", api_key="rk-judge-3"))
-    assert Secrets(settings).hidden("refused: rk-judge-3 by ann:pa55word@host") == "refused: … by ann:…@host"
+    assert Secrets(settings).hide("refused: rk-judge-3 by ann:pa55word@host") == "refused: … by ann:…@host"
 
 
 def test_quiet_logs_no_requests(lines, settings_of, serving):
@@ -207,5 +207,5 @@ def test_a_failure_of_the_server_tells_the_caller_nothing(lines, settings_of, se
 
 
 def test_masking():
-    assert masked(f"a {KEY} b") == "a oct_0123456789abcdef_… b"
-    assert masked("october") == "october"
+    assert mask_keys(f"a {KEY} b") == "a oct_0123456789abcdef_… b"
+    assert mask_keys("october") == "october"

@@ -12,7 +12,7 @@ from octavo import open_store
 from octavo.errors import StoreUnavailable
 from octavo.layers import LayeredMemory
 from octavo.stores.file.store import FileStore
-from octavo.stores.sql.drivers.sqlite import translated
+from octavo.stores.sql.drivers.sqlite import translate_errors
 from octavo.stores.sql.store import SQLStore
 from servers import fresh, running
 from servers.mysql import _execute as in_mysql
@@ -117,5 +117,5 @@ def test_with_a_queue_the_write_waits(store, settings_of, serving, monkeypatch):
 
 
 def test_a_database_file_that_is_read_only_may_be_mended():
-    with pytest.raises(StoreUnavailable, match="readonly"), translated():
+    with pytest.raises(StoreUnavailable, match="readonly"), translate_errors():
         raise apsw.ReadOnlyError("attempt to write a readonly database")

@@ -3,7 +3,7 @@
 import pytest
 from test_server_access import MATRIX, body_of, names_of_something, path_of
 
-from octavo.server.access import for_one_user
+from octavo.server.access import is_open_to_users
 
 #: What the key of another user, with write access, gets where Lin is named or something is hers.
 OTHERS = {
@@ -119,6 +119,6 @@ def test_what_is_another_users_is_not_there(bound):
 
 def test_a_new_route_is_closed_to_a_users_key():
     for path in ("/anything/new", "/config", "/queue/replay", "/memoryx", "/mcpx", "/v1/memories/"):
-        assert not for_one_user(path)
+        assert not is_open_to_users(path)
     for path in ("/memory/user/lin", "/mcp", "/search", "/events", "/sessions/s/events"):
-        assert for_one_user(path)
+        assert is_open_to_users(path)

@@ -22,7 +22,7 @@ from octavo import (
 )
 from octavo.conversation import StoreChatMessageHistory
 from octavo.service import MessagePayload, Observation, ObservationType
-from octavo.util.words import several
+from octavo.util.words import pluralize
 from servers.verdict import NOT_TESTED
 
 NOWHERE = "no-such-host.invalid"  # by RFC 6761 nobody ever has it
@@ -120,7 +120,7 @@ def test_an_event_says_what_it_is_made_of(given, tmp_path):
 
 
 async def test_one_record_is_not_several():
-    assert (several(0, "record"), several(1, "record"), several(2000, "record")) == (
+    assert (pluralize(0, "record"), pluralize(1, "record"), pluralize(2000, "record")) == (
         "0 records",
         "1 record",
         "2,000 records",

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from octavo import Add, Change, Query, Record, Remove, Scope
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.stores.memory import MemoryStore
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -169,6 +169,6 @@ async def test_very_common_terms_are_counted_exactly():
             Scope(tenant="t", user="u1", agent="", session=""),
         ):
             query = Query(collection="messages", scope=scope)
-            assert await store.search(query, ("fox", "number7")) == matching(
+            assert await store.search(query, ("fox", "number7")) == search_records(
                 query, ("fox", "number7"), records
             )

@@ -25,7 +25,7 @@ from octavo import (
     open_store,
 )
 from octavo.stores.redis import RedisStore
-from octavo.stores.redis.connection import translated
+from octavo.stores.redis.connection import translate_error
 from octavo.stores.redis.layout import member
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -381,4 +381,4 @@ def test_octavo_is_imported_without_redis():
     ],
 )
 def test_errors_say_whether_waiting_helps(error, kind):
-    assert type(translated(error)) is kind
+    assert type(translate_error(error)) is kind

@@ -10,7 +10,7 @@ import redis.asyncio as aio
 from redis import exceptions as told
 
 from octavo import Add, Change, Query, Record, Remove, Scope, StoreError, open_store
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.stores.redis import RedisStore
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -70,7 +70,7 @@ def some_query(chance: random.Random) -> Query:
 
 async def agrees(store, query: Query, terms=TERMS) -> None:
     records = await store.find(Query(collection=query.collection, scope=Scope(tenant=query.scope.tenant)))
-    assert await store.search(query, terms) == matching(query, terms, records), query
+    assert await store.search(query, terms) == search_records(query, terms, records), query
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -314,7 +314,7 @@ async def test_an_action_is_looked_up_by_its_index(tmp_path):
             (Scope(session="m"), ("delete", "update"), "by_session"),
         ):
             query = Query(collection="log", scope=scope, kinds=kinds, newest_first=True, limit=10)
-            asked = select(table, query, table.picked(READ), order=2)
+            asked = select(table, query, table.select_list(READ), order=2)
             plan = str(await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values))
             assert index in plan, (scope, kinds, plan)
             assert "TEMP B-TREE" not in plan, (scope, kinds, plan)
@@ -392,7 +392,7 @@ async def test_a_users_records_are_looked_up_by_user(tmp_path):
         table = store._tables["observations"]
         for user, index in (("lin", "by_user"), ("", "by_session")):
             query = Query(collection="observations", scope=Scope(user=user, session="s"), limit=10)
-            asked = select(table, query, table.picked(READ))
+            asked = select(table, query, table.select_list(READ))
             plan = await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
             assert index in str(plan), plan
 
@@ -532,7 +532,7 @@ async def test_a_few_ids_are_looked_up_by_id(tmp_path):
         for scope in (Scope(), Scope(user="u")):
             table = Table(SHAPES["messages"], SQLite(), "")
             asked = select(
-                table, Query(collection="messages", scope=scope, ids=("a", "b")), table.picked(READ)
+                table, Query(collection="messages", scope=scope, ids=("a", "b")), table.select_list(READ)
             )
             await store.apply([Add([Record(collection="messages")])])
             plan = await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)

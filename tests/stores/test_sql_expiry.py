@@ -57,8 +57,8 @@ async def test_found_by_its_own_index(url):
         assert [record.id for record in await store.find(ENDED)] == ["m0", "m1500", "m2999"]
         table = Table(SHAPES["episodes"], store._driver.dialect, "")
         for asked in (
-            select(table, ENDED, table.picked(READ)),
-            select(table, ENDED.unpaged, table.picked(READ)),
+            select(table, ENDED, table.select_list(READ)),
+            select(table, ENDED.unpaged, table.select_list(READ)),
             count(table, ENDED.unpaged),
         ):
             assert "idx_event_expiry" in await plan(store, asked), asked.sql

@@ -10,10 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.kernel.terms.matches import MOST
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.stores.sql import SQLAlchemyStore, indexing
 from octavo.stores.sql.statements import Do, Fetch
-from octavo.stores.sql.term_index import entry, scope_tags, spelled, tags
+from octavo.stores.sql.term_index import entry, scope_tags, spell_term, tags
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WORDS = ["fox", "owl", "oak", "elm", "red", "blue", "狐狸", "猫头鹰", "橡树", "2024", "getUserName", "🎉"]
@@ -62,9 +62,9 @@ async def found(store, *terms, **clauses):
 
 
 async def agrees(store, terms, **clauses):
-    """A search answers what `matching` says of the records that a find answers."""
+    """A search answers what `search_records` says of the records that a find answers."""
     query = Query(**{"collection": "messages"} | clauses)
-    assert await store.search(query, terms) == matching(
+    assert await store.search(query, terms) == search_records(
         query, terms, await store.find(Query(collection="messages"))
     )
 
@@ -76,7 +76,7 @@ async def settled(store, collection="messages"):
 
 
 async def test_random_lives(url):
-    """Through adds, changes and removals, indexed or not, every search agrees with `matching`."""
+    """Through adds, changes and removals, indexed or not, every search agrees with `search_records`."""
     chance = random.Random(7)
     async with open_store(url) as store:
         for turn in range(12):
@@ -330,7 +330,7 @@ async def test_a_huge_record(url):
 
 
 async def test_a_word_in_a_wide_scope(url):
-    """In a scope too wide to be read whole, words are looked up, counted and cut as `matching` does it."""
+    """In a scope too wide to be read whole, words are looked up, counted and cut as `search_records` does it."""
     async with open_store(url) as store:
         texts = [f"common {'half ' * (n % 2)}{'tenth tenth ' * (n % 10 == 0)}word{n}" for n in range(5000)]
         await store.apply([Add([note(n, text, kind="ab"[n % 2]) for n, text in enumerate(texts)])])
@@ -424,10 +424,10 @@ async def test_reindex_inside_a_session(engine, url):
 
 def test_words_and_tags():
     """A word stands for one term; whatever an engine would alter becomes a digest; absent parts have tags as well."""
-    assert [spelled(term) for term in ("fox", "狐狸", "2024", "🎉")] == ["fox", "狐狸", "2024", "🎉"]
+    assert [spell_term(term) for term in ("fox", "狐狸", "2024", "🎉")] == ["fox", "狐狸", "2024", "🎉"]
     odd = ["Fox", "a b", "", "a'b", 'a"b', "~x", "x" * 65, "\ud800", "a\0"]
-    assert all(spelled(term).startswith("~") for term in odd)
-    assert len({spelled(term) for term in odd}) == len(odd)
+    assert all(spell_term(term).startswith("~") for term in odd)
+    assert len({spell_term(term) for term in odd}) == len(odd)
     made = entry(7, ("t", "u", "", "s"), "fox owl fox FOX", "")
     assert (made.length, made.bag, made.more) == (4, " fox owl 0topic0animals ", "fox fox")
     assert made.tags.split(" ") == list(tags("t", "u", "", "s"))

@@ -12,7 +12,7 @@ from octavo.layers.rules.reading import _read, facts_of
 from octavo.service.recent import Recent
 from octavo.util import cache
 from octavo.util.cache import Cache, set_budget, size_of, used_bytes
-from octavo.util.sync import at_once
+from octavo.util.sync import run_steps
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_facts_of_memories_are_counted_in_bytes():
     """What the rules found in contents is held within the budget, however long and many they are."""
     set_budget(50_000)
     for number in range(40):
-        at_once(facts_of(f"{number} " + "sunny " * 300, "user"))
+        run_steps(facts_of(f"{number} " + "sunny " * 300, "user"))
     assert 0 < used_bytes() <= 50_000
     assert 0 < len(_read) < 40
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from octavo import START, Add, Change, Cursor, InvalidQuery, InvalidRecord, Query, Record, Remove, Scope
 from octavo.kernel.codec import (
     MAX_RECORD_BYTES,
-    answerable,
-    asked,
+    check_query,
     decode_record,
+    encode_entry,
     encode_ops,
     encode_record,
-    fact,
+    is_answerable,
     prepare,
     seal,
 )
@@ -223,7 +223,7 @@ def test_bodies_come_back(data, metadata):
     assert repr(kept.data) == repr(data)
     assert repr(kept.metadata) == repr(metadata)
     for name, value in metadata.items():
-        assert f"\n{fact(name, msgspec.json.encode(value).decode())}\n" in kept.metadata_lines
+        assert f"\n{encode_entry(name, msgspec.json.encode(value).decode())}\n" in kept.metadata_lines
     assert kept.metadata_lines.count("\n") == 2 * len(metadata)
 
 
@@ -271,7 +271,7 @@ def test_one_bad_op_refuses_the_batch():
 def test_questions_nothing_can_answer(fields, possible):
     """What names no possible record is known before a backend is asked; a write with such a query asks for nothing."""
     query = Query(collection="messages", **fields)
-    assert answerable(asked(query)) is possible
+    assert is_answerable(check_query(query)) is possible
     for op in prepare([Remove(query), Change(query=query, text="x")]):
         assert (op.query.limit == 0) is not possible
         if not possible:
@@ -280,7 +280,7 @@ def test_questions_nothing_can_answer(fields, possible):
 
 def test_impossible_names_are_dropped():
     """Beside possible names an impossible one is no match, and among those excluded it excludes nothing."""
-    query = asked(
+    query = check_query(
         Query(collection="messages", ids=("\0", "a"), kinds=("k", HALF), marks=("m",), without=("\0",))
     )
     assert query == Query(collection="messages", ids=("a",), kinds=("k",), marks=("m",))
@@ -296,7 +296,7 @@ def test_impossible_names_are_dropped():
 def test_forged_cursors(cursor):
     """A cursor no record can have given is refused."""
     with pytest.raises(InvalidQuery, match="after is no position between records"):
-        asked(Query(collection="messages", after=cursor))
+        check_query(Query(collection="messages", after=cursor))
 
 
 decode_ops = msgspec.json.Decoder(list[Op]).decode

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from octavo import ModelError, NotFound, StoreUnavailable
-from octavo.util.user_code import Abandoned, attempted, called, caught, foreign, said
+from octavo.util.user_code import (
+    Abandoned,
+    attempt,
+    call_function,
+    catch_error,
+    describe_error,
+    translate_errors,
+)
 
 SOURCE = Path(__file__).parents[2] / "src" / "octavo"
 
@@ -38,31 +45,37 @@ def test_everything_is_caught_in_one_place():
 def test_what_is_caught_can_be_looked_at():
     """Inside a block that failed and one that did not; an interrupt is nobody's answer."""
     error = ValueError("no")
-    with caught() as outcome:
+    with catch_error() as outcome:
         failing(error)
     assert outcome.error is error
-    with caught() as outcome:
+    with catch_error() as outcome:
         pass
     assert outcome.error is None
-    with pytest.raises(KeyboardInterrupt), caught():
+    with pytest.raises(KeyboardInterrupt), catch_error():
         failing(KeyboardInterrupt())
 
 
 def test_an_error_is_translated_once():
     """Into the kind asked for, with its cause; an error of Octavo's stays what it is."""
     error = ValueError("no")
-    with pytest.raises(ModelError, match=r"^it failed: ValueError: no$") as raised, foreign("it failed"):
+    with (
+        pytest.raises(ModelError, match=r"^it failed: ValueError: no$") as raised,
+        translate_errors("it failed"),
+    ):
         failing(error)
     assert raised.value.__cause__ is error
-    with pytest.raises(StoreUnavailable, match=r"^Mine: ValueError: no$"), foreign("Mine", StoreUnavailable):
+    with (
+        pytest.raises(StoreUnavailable, match=r"^Mine: ValueError: no$"),
+        translate_errors("Mine", StoreUnavailable),
+    ):
         failing(error)
-    with pytest.raises(NotFound), foreign("it failed"):
+    with pytest.raises(NotFound), translate_errors("it failed"):
         failing(NotFound("gone"))
 
 
 def test_an_error_without_words():
     """Its kind stands for it, also when it fails at saying anything."""
-    assert [said(error) for error in (ValueError("no"), ValueError(), Speechless())] == [
+    assert [describe_error(error) for error in (ValueError("no"), ValueError(), Speechless())] == [
         "no",
         "ValueError",
         "Speechless",
@@ -79,12 +92,12 @@ async def test_an_attempt_is_an_answer(raised, kind):
     async def work():
         failing(raised)
 
-    value, error = await attempted(work())
+    value, error = await attempt(work())
     assert (value, type(error)) == (None, kind)
 
 
 async def test_an_attempt_can_be_cancelled():
-    task = asyncio.create_task(attempted(asyncio.Event().wait()))
+    task = asyncio.create_task(attempt(asyncio.Event().wait()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -111,7 +124,7 @@ async def test_a_function_of_any_kind_is_called():
             functools.partial(model),
             lambda text, model=model: model(text),
         ):
-            text, where = await called(function, "a")
+            text, where = await call_function(function, "a")
             assert (text, where is here) == ("a", awaited)
 
 
@@ -119,4 +132,4 @@ async def test_a_function_that_raises_stop_iteration():
     """No future can carry it, so whoever waited for it would wait for ever."""
     async with asyncio.timeout(30):
         with pytest.raises(RuntimeError, match="StopIteration: no more"):
-            await called(failing, StopIteration("no more"))
+            await call_function(failing, StopIteration("no more"))

@@ -5,7 +5,7 @@ import threading
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from octavo.util.metrics import BUCKETS, OTHER, Family, Meter, merged, prometheus_page
+from octavo.util.metrics import BUCKETS, OTHER, Family, Meter, merge_samples, prometheus_page
 
 FAMILIES = (
     Family("hits_total", "counter", "Hits.", ("who",)),
@@ -58,7 +58,7 @@ def test_processes_are_added_up():
         for name in ("level", "oldest", "up"):
             meter.set(name, amount)
     two.count("hits_total", ("y",))
-    whole = merged(BY_NAME, [one.snapshot(), two.snapshot()])
+    whole = merge_samples(BY_NAME, [one.snapshot(), two.snapshot()])
     assert whole["hits_total"] == {("x",): [3], ("y",): [1]}
     assert (whole["took_seconds"]["find",][0], sum(whole["took_seconds"]["find",][1:])) == (3, 2)
     assert [whole[name][()] for name in ("level", "oldest", "up")] == [[3], [2], [1]]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import octavo
 from octavo import START, Add, Change, Cursor, InvalidQuery, Query, Record, Remove, Scope, Tally, new_id
 from octavo.kernel.ids import next_seq
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 NAIVE = datetime(2024, 6, 1, 12)  # noqa: DTZ001 - local time, as callers give it
@@ -307,9 +307,9 @@ def test_ids_sort_by_birth():
 
 def test_naive_times_are_local():
     """A naive time is taken as Python itself takes it."""
-    assert utc(NAIVE) == NAIVE.astimezone()
-    assert utc(NAIVE).tzinfo is UTC
-    assert utc(NOON) is NOON
+    assert to_utc(NAIVE) == NAIVE.astimezone()
+    assert to_utc(NAIVE).tzinfo is UTC
+    assert to_utc(NOON) is NOON
 
 
 #: What people import from `octavo` itself; everything else has its home in the module of its face.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from octavo.util.secrets import hidden, shown
+from octavo.util.secrets import mask_passwords, mask_url
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from octavo.util.secrets import hidden, shown
     ],
 )
 def test_a_url_is_shown_without_its_password(url, seen):
-    assert shown(url) == seen
+    assert mask_url(url) == seen
 
 
 def test_a_sentence_is_shown_without_the_passwords_of_its_urls():
@@ -28,5 +28,7 @@ def test_a_sentence_is_shown_without_the_passwords_of_its_urls():
     said = (
         "cannot reach postgresql://bob:se%40same@db/app?sslpassword=other with se@same or se%40same or other"
     )
-    assert hidden(said, [url]) == "cannot reach postgresql://bob:…@db/app?sslpassword=… with … or … or …"
-    assert hidden("a be it", ["redis://:a@h"]) == "a be it"
+    assert (
+        mask_passwords(said, [url]) == "cannot reach postgresql://bob:…@db/app?sslpassword=… with … or … or …"
+    )
+    assert mask_passwords("a be it", ["redis://:a@h"]) == "a be it"

@@ -14,7 +14,7 @@ import pytest
 
 from octavo import StoreClosed
 from octavo.util import sync
-from octavo.util.sync import Portal, Twins, awaiting, blocking, threaded, waited
+from octavo.util.sync import Portal, Twins, as_async, as_plain, awaiting, blocking
 
 PATIENCE = 30  # seconds, after which a test fails rather than hang
 
@@ -302,7 +302,7 @@ def test_work_begun_at_the_moment_of_closing_does_not_hang(face):
     """The worst moment: a call has found the loop, and another thread closes before the work is there."""
     face.add(1)
     found, going = threading.Event(), threading.Event()
-    running = face.portal._running
+    running = face.portal._start_loop
 
     def pausing():
         loop = running()
@@ -310,7 +310,7 @@ def test_work_begun_at_the_moment_of_closing_does_not_hang(face):
         going.wait(PATIENCE)  # the closing cannot happen while work is being begun; if it could, it would now
         return loop
 
-    face.portal._running = pausing
+    face.portal._start_loop = pausing
     with ThreadPoolExecutor(2) as threads:
         caller = threads.submit(face.hang)
         assert found.wait(PATIENCE)
@@ -425,8 +425,8 @@ class Counter(Twins):
         self.threads.add(threading.current_thread())
         self.total = to
 
-    add = waited(aadd)
-    areset = threaded(reset)
+    add = as_plain(aadd)
+    areset = as_async(reset)
 
 
 class Careful(Counter):
@@ -491,5 +491,5 @@ async def test_a_call_that_would_wait_for_itself_is_refused():
         return Counter().add(1)
 
     with pytest.raises(RuntimeError, match="would wait for itself"):
-        await sync.portal().acall(nested())
+        await sync.shared_portal().acall(nested())
     gc.collect()

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from octavo import Query, Record, Scope
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
-from octavo.kernel.terms.matching import content, matching
+from octavo.kernel.terms.matching import search_records
+from octavo.kernel.text import content
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 ALL = Query(collection="messages")
@@ -38,7 +39,7 @@ def test_a_term_given_twice_counts_once_among_those_that_choose():
 def test_counts_and_lengths():
     """Each match says how often it holds each term, in the order they were given, and how many terms it has."""
     records = [note(2, "fox owl fox"), note(1, "a fox"), note(3, "oak"), note(4, "", data={"x": ["fox", 7]})]
-    assert matching(ALL, ["owl", "fox", "*", "fox"], records) == Matches(
+    assert search_records(ALL, ["owl", "fox", "*", "fox"], records) == Matches(
         [
             Match("1", Scope(), NOON + timedelta(seconds=1), 1, 2, (0, 1, 0, 1)),
             Match("2", Scope(), NOON + timedelta(seconds=2), 2, 3, (1, 2, 0, 2)),
@@ -51,7 +52,7 @@ def test_counts_and_lengths():
 def test_paging_and_text_are_not_looked_at():
     records = [note(number, "fox") for number in range(5)]
     query = Query(collection="messages", text="owl", limit=1, offset=2, newest_first=True)
-    assert [match.id for match in matching(query, ["fox"], records).found] == list("01234")
+    assert [match.id for match in search_records(query, ["fox"], records).found] == list("01234")
 
 
 def test_an_answer_about_some_terms_spread_over_all():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.kernel.terms.terms import terms
-from octavo.kernel.text import fold, folding, haystack, leaves, pieces, spell, spellings
+from octavo.kernel.text import fold, fold_in_steps, haystack, leaves, pieces, spell, spellings
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_marks_without_end_are_folded_soon():
 def test_folding_in_steps_is_folding():
     """The same text comes out, and a long one takes many steps."""
     text = "Straße e\u0301 \ufdfa" * 2000
-    steps = folding(text)
+    steps = fold_in_steps(text)
     made = list(steps_of(steps))
     assert made[-1] == fold(text)
     assert len(made) > 10

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from octavo import InvalidRecord
 from octavo.service.vault.folder import Folder
-from octavo.service.vault.names import address_of, key_of, summed
+from octavo.service.vault.names import add_sum, address_of, key_of
 
 ODD = [
     "alice", "Alice", "a.b", "a b", " lead", "trail ", "trail.", ".hidden", "~$lock", "~", "%", "%41", "100%", "a%2Fb", "con", "CON",
     "nul.txt", "com1", "lpt9.x", "a:b", 'q"?*<>|', "back\\slash", "C:\\x", "..\\..\\x", "tab\there", "line\nbreak", "bell\x07",
-    "😀", "李小龙", "\u00e9", "e\u0301", "ß", "x.md", "x.MD", "name~12345678", summed("name"), "a@example.com", "-rf", "#emacs#", "\u202ertl",
+    "😀", "李小龙", "\u00e9", "e\u0301", "ß", "x.md", "x.MD", "name~12345678", add_sum("name"), "a@example.com", "-rf", "#emacs#", "\u202ertl",
     "李" * 83, "😀" * 62, "." * 100, "a" * 179 + "." + "b" * 60, "a" * 180 + ".con",
 ]  # fmt: skip
 

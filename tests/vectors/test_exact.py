@@ -9,7 +9,7 @@ from octavo import Add, Query, Record, Remove, Scope
 from octavo.errors import StoreClosed, StoreUnavailable
 from octavo.kernel.ports import Entry
 from octavo.stores.memory import MemoryStore
-from octavo.testing.vectors import agree, direction, rightly
+from octavo.testing.vectors import assert_agree, direction, nearest_exactly
 from octavo.vectors import ExactIndex
 
 SPACE, ALL = "model", Scope(tenant="t")
@@ -123,7 +123,7 @@ async def test_many_writers_come_and_go():
             if number % 3 == 0:
                 asked = direction(source)
                 found = await reader.nearest(SPACE, asked, ALL, ["messages"], 1000)
-                agree(found, rightly(kept.values(), asked, ALL, ["messages"], 1000))
+                assert_agree(found, nearest_exactly(kept.values(), asked, ALL, ["messages"], 1000))
 
 
 async def test_a_store_without_its_lists():

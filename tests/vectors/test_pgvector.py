@@ -9,7 +9,7 @@ import pytest
 
 from octavo import ConfigError, open_store
 from octavo.errors import StoreUnavailable
-from octavo.testing.vectors import Home, agree, direction, keys, plane, rightly
+from octavo.testing.vectors import Home, assert_agree, direction, keys, nearest_exactly, plane
 from octavo.vectors import ExactIndex, PgVectorIndex
 from servers import running
 
@@ -96,9 +96,9 @@ async def test_both_ways_agree(fresh_pgvector):
         asked = direction(source)
         for done in (False, True):  # before and after its HNSW index is built
             small = await index.nearest(HOME.space, asked, HOME.scope(user="u3"), ["messages"], 5)
-            agree(small, rightly(entries, asked, HOME.scope(user="u3"), ["messages"], 5))
+            assert_agree(small, nearest_exactly(entries, asked, HOME.scope(user="u3"), ["messages"], 5))
             large = await index.nearest(HOME.space, asked, HOME.scope(user="u20"), ["messages"], 10)
-            right = rightly(entries, asked, HOME.scope(user="u20"), ["messages"], 10)
+            right = nearest_exactly(entries, asked, HOME.scope(user="u20"), ["messages"], 10)
             assert len(large) == 10
             assert len({near.key for near in large} & {near.key for near in right}) >= 9
             few = await index.nearest(HOME.space, asked, HOME.scope(user="u20"), ["events"], 5)
@@ -123,7 +123,7 @@ async def test_long_vectors(fresh_pgvector):
         await index.complete(HOME.space)
         asked = direction(source, 3072)
         found = await index.nearest(HOME.space, asked, HOME.scope(), ["messages"], 10)
-        agree(found, rightly(entries, asked, HOME.scope(), ["messages"], 10))
+        assert_agree(found, nearest_exactly(entries, asked, HOME.scope(), ["messages"], 10))
 
 
 async def test_forgotten_by_another(fresh_pgvector):

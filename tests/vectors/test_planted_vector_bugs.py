@@ -71,7 +71,7 @@ class FirstStays(ExactIndex):
 class OpenForEver(ExactIndex):
     """Answers after it was closed."""
 
-    async def _ready(self):
+    async def _ensure_open(self):
         pass
 
 

@@ -17,7 +17,7 @@ def main(folder, name, options="{}"):
         print("kept", *[entry.id for entry in entries], flush=True)
         if n % 3 == 2:
             first = spool.head(2)
-            spool.done([entry.id for entry in first])
+            spool.mark_done([entry.id for entry in first])
             print("done", *[entry.id for entry in first], flush=True)
 
 

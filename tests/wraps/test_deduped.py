@@ -19,7 +19,7 @@ from octavo import (
     open_store,
 )
 from octavo.kernel.ids import new_id, now
-from octavo.testing.agreement import outcome, run_programs, same, spelling
+from octavo.testing.agreement import assert_same, outcome, run_programs, spelling
 from octavo.testing.strategies import Write, programs
 from octavo.wraps import Deduped, Wrap
 
@@ -187,7 +187,7 @@ def test_it_answers_as_the_store_does():
             for tenant in await right.tenants():
                 for collection in ("events", "messages"):
                     query = Query(collection=collection, scope=Scope(tenant=tenant))
-                    await same(deduped, right, query)
+                    await assert_same(deduped, right, query)
                     assert spelling(await deduped.find(query)) == spelling(await right.find(query))
 
     with asyncio.Runner() as runner:

@@ -23,7 +23,8 @@ from octavo import (
     open_vectors,
 )
 from octavo.kernel.ids import now
-from octavo.kernel.terms.matching import content, digest
+from octavo.kernel.terms.matching import digest
+from octavo.kernel.text import content
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Indexed, Wrap
 from octavo.wraps.vectors import VectorState

@@ -269,7 +269,7 @@ def test_what_is_called_repeatable_is(program):
                     named_anew = await _named_anew(store, ops)
                     if isinstance(await outcome(store, ops), str):
                         continue
-                    if Repeatable().takes(ops) and not named_anew:
+                    if Repeatable().take(ops) and not named_anew:
                         before = await _everything(store)
                         await outcome(store, ops)
                         assert await _everything(store) == before
@@ -294,12 +294,12 @@ async def test_the_oldest_of_an_id_stays(tmp_path):
         Remove(those("s")),
         Change(query=those("s", ids=("a",)), text="changed", updated_at=NOON),
     ]
-    assert Repeatable().takes([Add([two]), repeats])
-    assert not Repeatable().takes([Add([two]), repeats, Add([one])])
-    assert not Repeatable().takes([Remove(those("s", after=START, offset=1))])
-    assert not Repeatable().takes([Remove(those("s", ids=("a",), offset=1))])  # all but the newest
+    assert Repeatable().take([Add([two]), repeats])
+    assert not Repeatable().take([Add([two]), repeats, Add([one])])
+    assert not Repeatable().take([Remove(those("s", after=START, offset=1))])
+    assert not Repeatable().take([Remove(those("s", ids=("a",), offset=1))])  # all but the newest
     for batch in (list(batch) for n in (1, 2, 3) for batch in itertools.product(ops, repeat=n)):
-        if repeats in batch and Repeatable().takes(batch):
+        if repeats in batch and Repeatable().take(batch):
             for kept in ([], [one], [two], [one, two]):
                 async with MemoryStore() as store:
                     await store.apply([Add(kept)])

@@ -46,12 +46,12 @@ def test_first_in_first_out(spool):
     assert spool.head(0) == []
     assert spool.head(3) == entries[:3]
     assert spool.head(100) == entries[:4]  # as many as may be in memory
-    spool.done(ids(entries[:2]))
+    spool.mark_done(ids(entries[:2]))
     assert spool.oldest_at == entries[2].queued_at
     found = []
     while head := spool.head(3):
         found += head
-        spool.done(ids(head))
+        spool.mark_done(ids(head))
     assert found == entries[2:]
     assert (spool.waiting, spool.oldest_at) == (0, None)
 
@@ -62,11 +62,11 @@ def test_skipping(spool):
     spool.put(entries)
     blocked = ids(entries[:2])
     assert spool.head(4, skip=blocked) == entries[2:]
-    spool.done([entries[2].id])
+    spool.mark_done([entries[2].id])
     assert spool.head(2, skip=blocked) == entries[3:]
     spool.put(more := writes(5))
     assert spool.head(10, skip=blocked) == [entries[3], more[0]]  # four in memory, and no more
-    spool.done([entries[3].id])
+    spool.mark_done([entries[3].id])
     left = [*entries[:2], *more]
     assert reopened(spool).head(100) == left
 
@@ -91,7 +91,7 @@ def test_every_kind_of_write_comes_back_equal(spool):
 def test_a_restart_finds_everything(spool):
     entries = writes(10)
     spool.put(entries)
-    spool.done(ids(spool.head(2)))
+    spool.mark_done(ids(spool.head(2)))
     again = reopened(spool)
     assert again.head(100) == entries[2:]
     assert again.waiting == inspect(again.directory).waiting == 8
@@ -102,8 +102,8 @@ def test_an_attempt_counts(spool):
     entries = writes(3)
     spool.put(entries)
     spool.head(3)
-    assert spool.tried(entries[1].id, "disk on fire").attempts == 1
-    tried = spool.tried(entries[1].id, "again")
+    assert spool.note_attempt(entries[1].id, "disk on fire").attempts == 1
+    tried = spool.note_attempt(entries[1].id, "again")
     assert (tried.attempts, tried.error) == (2, "again")
     assert [entry.attempts for entry in spool.head(3)] == [0, 2, 0]
     spool.bury([entries[1].id], "never")
@@ -118,10 +118,10 @@ def test_nothing_is_left_behind(tmp_path):
     entries = writes(3)
     spool.put(entries)
     assert names(tmp_path) == ["failed_events.jsonl"]
-    spool.done(ids(spool.head(3)))
+    spool.mark_done(ids(spool.head(3)))
     assert (tmp_path / "failed_events.jsonl").read_bytes() == b""
     spool.put(writes(1))
-    spool.done(ids(spool.head(1)))
+    spool.mark_done(ids(spool.head(1)))
     spool.close()
     spool.close()
     assert names(tmp_path) == []
@@ -154,7 +154,7 @@ def test_dead_letters(spool):
     entries = writes(8)
     spool.put(entries)
     spool.head(4)
-    spool.tried(entries[1].id, "first")
+    spool.note_attempt(entries[1].id, "first")
     spool.bury([entries[1].id], "no such table")
     spool.bury(ids(spool.head(4)[:3]), "too old")
     assert (spool.dead.count, spool.waiting) == (4, 4)
@@ -179,7 +179,7 @@ def test_dead_letters(spool):
     assert spool.dead.list() == [letters[0], *letters[2:]]
     assert spool.revive([letters[2].id, "q_none"]) == 1
     assert spool.dead.list() == [letters[0], letters[3]]
-    spool.done(ids(spool.head(4)))
+    spool.mark_done(ids(spool.head(4)))
     [back] = spool.head(100)
     assert (back.ops, back.attempts, back.error) == (letters[2].ops, 0, "")
     assert back.id > entries[-1].id
@@ -204,11 +204,11 @@ def test_unknown_ids(spool):
     """Done twice is done; an attempt of what does not wait is a mistake."""
     spool.put(writes(2))
     first = spool.head(1)[0].id
-    spool.done([first])
-    spool.done([first, "q_none"])
+    spool.mark_done([first])
+    spool.mark_done([first, "q_none"])
     assert spool.waiting == 1
     with pytest.raises(NotFound, match="q_none"):
-        spool.tried("q_none", "x")
+        spool.note_attempt("q_none", "x")
 
 
 def test_memory_is_written_in_batches(tmp_path):
@@ -224,7 +224,7 @@ def test_memory_is_written_in_batches(tmp_path):
     spool.put(entries[11:])
     assert len(list(peek(tmp_path))) == 8
     assert spool.head(10) == entries[:10]
-    spool.done(ids(entries[:1]))
+    spool.mark_done(ids(entries[:1]))
     spool.close()
     assert ids(peek(tmp_path)) == ids(entries[1:])
 
@@ -279,11 +279,11 @@ def test_a_deleted_file_is_begun_again(tmp_path):
     (tmp_path / "failed_events.jsonl").unlink()
     spool.put(entries[2:])
     assert spool.head(10) == list(peek(tmp_path)) == entries
-    spool.done([entries[0].id])
+    spool.mark_done([entries[0].id])
     for path in tmp_path.iterdir():
         path.unlink()
     tmp_path.rmdir()
-    spool.done([entries[1].id])
+    spool.mark_done([entries[1].id])
     assert spool.head(10) == list(peek(tmp_path)) == entries[2:]
     other = quick(tmp_path)
     assert other.waiting == 0
@@ -295,7 +295,7 @@ def test_an_empty_slot_is_cleared_away(tmp_path):
     """What a process that died with nothing waiting left behind is removed, and its slot is free."""
     one, two = quick(tmp_path), quick(tmp_path)
     one.put(writes(2))
-    one.done(ids(one.head(2)))
+    one.mark_done(ids(one.head(2)))
     del one
     assert names(tmp_path) == ["failed_events.jsonl"]
     assert two.adopt() == 0
@@ -312,7 +312,7 @@ def test_a_deleted_part_is_told_and_passed_over(tmp_path, caplog):
     found = []
     while head := spool.head(2):
         found += head
-        spool.done(ids(head))
+        spool.mark_done(ids(head))
     assert found == entries[:2] + entries[4:]
     assert spool.waiting == 0
     assert "failed_events.jsonl.2 was deleted" in caplog.text

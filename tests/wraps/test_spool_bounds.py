@@ -47,7 +47,7 @@ def test_memory_with_many_waiting(tmp_path, durability, size):
         if not found:
             break
         assert found[0].ops[0].records[0].id == f"r{done}"
-        spool.done(ids(found))
+        spool.mark_done(ids(found))
         done += len(found)
         del found
         if turn % 100 == 0:
@@ -64,7 +64,7 @@ def test_what_is_done_out_of_order(tmp_path):
     entries = writes(2000)
     spool.put(entries)
     spool.head(1000)
-    spool.done(ids(entries[:1000:2]))
+    spool.mark_done(ids(entries[:1000:2]))
     spool.close()
     again = quick(tmp_path, max_in_memory=10_000)
     assert ids(again.head(10_000)) == ids(entries[1:1000:2] + entries[1000:])
@@ -76,7 +76,7 @@ def test_large_writes_fill_the_memory_sooner(tmp_path):
     entries = [write(n, text="x" * 30 * 2**20) for n in range(5)]
     spool.put(entries)
     assert len(spool.head(5)) == 3
-    spool.done(ids(entries[:3]))
+    spool.mark_done(ids(entries[:3]))
     assert spool.head(5) == entries[3:]
 
 
@@ -86,7 +86,7 @@ def test_a_long_row_is_one_line(tmp_path):
     entries = writes(1001)
     spool.put(entries)
     size = (tmp_path / LOG).stat().st_size
-    spool.done(ids(spool.head(1000)))
+    spool.mark_done(ids(spool.head(1000)))
     assert (tmp_path / LOG).stat().st_size - size < 80
     assert (tmp_path / LOG).read_text().endswith('"upto":1000,"left":[]}\n')
 
@@ -131,7 +131,7 @@ def test_a_file_goes_only_when_all_of_it_is_recovered(tmp_path):
     before = parts(tmp_path)
     stuck = entries[4]
     assert len(spool.head(25)) == 25
-    spool.done(ids([entry for entry in entries[:25] if entry is not stuck]))
+    spool.mark_done(ids([entry for entry in entries[:25] if entry is not stuck]))
     left = parts(tmp_path)
     assert left == list(range(left[0], left[-1] + 1))
     assert left[0] > before[0]
@@ -140,10 +140,10 @@ def test_a_file_goes_only_when_all_of_it_is_recovered(tmp_path):
     del spool
     spool = quick(tmp_path, max_file_bytes=1000)
     assert spool.head(100) == [stuck, *entries[25:]]
-    spool.done([stuck.id])
+    spool.mark_done([stuck.id])
     assert entries[25].id in (tmp_path / f"{LOG}.{parts(tmp_path)[0]}").read_text()
     assert spool.head(100) == entries[25:]
-    spool.done(ids(entries[25:]))
+    spool.mark_done(ids(entries[25:]))
     assert names(tmp_path) == [LOG]
 
 
@@ -155,7 +155,7 @@ def test_recovered_files_are_kept_if_asked_for(tmp_path, backups):
     for entry in entries:
         spool.put([entry])
     full = parts(tmp_path)
-    spool.done(ids(spool.head(30)))
+    spool.mark_done(ids(spool.head(30)))
     kept = sorted(tmp_path.glob("*.bak"), key=lambda path: int(path.name.split(".")[-2]))
     assert [path.name for path in kept] == [f"{LOG}.{n}.bak" for n in full][-backups:]
     spool.put(entries[:1])
@@ -176,7 +176,7 @@ def test_a_queue_that_is_never_empty_does_not_grow(tmp_path):
     most = 0
     for n in range(1000):
         spool.put([write(n)])
-        spool.done(ids(spool.head(1)))
+        spool.mark_done(ids(spool.head(1)))
         most = max(most, inspect(tmp_path).bytes)
     assert spool.waiting == 10
     assert most <= 4 * 5000

@@ -9,7 +9,7 @@ from spooling import ids, names, quick, write, writes
 
 from octavo import Add, Record
 from octavo.wraps.journal import DeadLetter, Waiting, inspect, peek
-from octavo.wraps.journal.lines import sealed
+from octavo.wraps.journal.lines import seal_line
 
 LOG = "failed_events.jsonl"
 BAD = "failed_events.bad.jsonl"
@@ -45,7 +45,7 @@ def sample(tmp_path_factory):
 
     for entry in entries[:3]:
         step(lambda entry=entry: spool.put([entry]))
-    step(lambda: spool.done(["q_1"]))
+    step(lambda: spool.mark_done(["q_1"]))
     step(lambda: spool.put(entries[3:]))
     data = (folder / LOG).read_bytes()
     assert len(data.splitlines()) == len(states) - 1 == 5
@@ -155,8 +155,8 @@ def test_lines_of_another_version(tmp_path):
     spool.close()
     first, second = (folder / LOG).read_bytes().splitlines(keepends=True)
     kinds = [
-        sealed(b'"is":"merged","id":"q_later"}'),
-        sealed(b'"is":"queued","n":2,"id":"q_later","ops":["x"]}'),
+        seal_line(b'"is":"merged","id":"q_later"}'),
+        seal_line(b'"is":"queued","n":2,"id":"q_later","ops":["x"]}'),
     ]
     spool = opened(folder, first + b"".join(kinds))
     assert spool.head(100) == entries[:1]
@@ -179,7 +179,7 @@ def test_damage_that_appears_while_running(tmp_path):
     found = []
     while head := spool.head(1):
         found += head
-        spool.done(ids(head))
+        spool.mark_done(ids(head))
     assert found == [entries[0], entries[1], entries[3]]
     assert (spool.waiting, spool.bad_lines) == (0, 1)
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_set_aside_stays(tmp_path):
         assert spool.bad_lines == 1
         spool.close()
     spool = quick(tmp_path)
-    spool.done(ids(spool.head(2)))
+    spool.mark_done(ids(spool.head(2)))
     assert (tmp_path / f"{LOG}.1.damaged").read_bytes() == damaged
     spool.put(writes(1))
     assert len(list(peek(tmp_path))) == 1

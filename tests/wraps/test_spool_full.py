@@ -69,7 +69,7 @@ def test_put_on_a_full_disk(small_disk, durability):
     assert isinstance(failed.value.__cause__, OSError)
     assert (folder / LOG).read_bytes() == before
     assert (spool.waiting, spool.head(10)) == (3, entries)
-    spool.done([entries[0].id])  # a few bytes may or may not fit: that is nobody's error
+    spool.mark_done([entries[0].id])  # a few bytes may or may not fit: that is nobody's error
     assert spool.head(10) == entries[1:]
     (small_disk / "ballast").unlink()
     more = writes(2)
@@ -89,7 +89,7 @@ def test_everything_recovered_on_a_full_disk(small_disk):
         spool.put([write(n)])
     fill(small_disk)
     while found := spool.head(7):
-        spool.done(ids(found))
+        spool.mark_done(ids(found))
     assert (small_disk / LOG).read_bytes() == b""
     del spool
     assert list(peek(small_disk)) == []
@@ -126,8 +126,8 @@ def test_done_is_remembered(tmp_path, limit):
     spool.put(entries)
     assert spool.head(10) == entries
     limit((tmp_path / LOG).stat().st_size)
-    spool.done([entries[0].id])
-    spool.done([entries[2].id, entries[1].id])
+    spool.mark_done([entries[0].id])
+    spool.mark_done([entries[2].id, entries[1].id])
     assert ids(spool.head(10)) == ids(entries[3:])
     assert list(peek(tmp_path)) == entries
     with pytest.raises(StoreUnavailable, match="File too large"):

@@ -63,14 +63,14 @@ class QueueAgainstList(RuleBasedStateMachine):
     @rule(count=st.integers(min_value=1, max_value=9))
     def done_oldest(self, count):
         found = self.spool.head(count)
-        self.spool.done(ids(found))
+        self.spool.mark_done(ids(found))
         del self.waiting[: len(found)]
 
     @precondition(lambda self: self.waiting)
     @rule(pick=PICK)
     def done_any(self, pick):
         entry = self.one(pick)
-        self.spool.done([entry.id])
+        self.spool.mark_done([entry.id])
         self.remove(entry)
 
     @precondition(lambda self: self.waiting)
@@ -123,7 +123,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         new = [write(self.number + n) for n in range(3)]
         self.number += 3
         neighbour.put(new)
-        neighbour.done(ids(neighbour.head(1)))
+        neighbour.mark_done(ids(neighbour.head(1)))
         assert self.spool.adopt() == 0
         neighbour.flush()
         del neighbour

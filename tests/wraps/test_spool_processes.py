@@ -98,7 +98,7 @@ def test_killed_and_adopted(tmp_path, durability, size):
         assert len(found) == len(set(found)) == survivor.waiting
         assert survivor.bad_lines <= 3  # at most one torn line each
         for start in range(0, len(found), 50):
-            survivor.done(found[start : start + 50])
+            survivor.mark_done(found[start : start + 50])
         survivor.close()
         assert [name for name in names(folder) if ".bad." not in name] == []
 
@@ -143,7 +143,7 @@ def test_what_is_left_at_close_is_adopted(tmp_path):
     one.close()
     assert two.adopt() == 3
     assert two.head(10) == entries  # the older ones first, whoever queued them
-    two.done(ids(two.head(10)))
+    two.mark_done(ids(two.head(10)))
     two.close()
     assert names(tmp_path) == []
 

@@ -188,15 +188,15 @@ async def test_what_is_nonsense_has_a_span_as_well(spans):
 
 async def test_the_settings_are_the_switch(monkeypatch):
     """Off unless told; told where the package is missing, it says what to install."""
-    assert not tracing.tracing()
+    assert not tracing.is_tracing()
     assert tracing.span("x") is tracing.span("y")
     assert tracing.current_ids() == {}
     off = assemble(Settings())
-    assert not tracing.tracing()
+    assert not tracing.is_tracing()
     await off.close()
     try:
         on = assemble(Settings(telemetry=Telemetry(metrics=False, traces=True)))
-        assert tracing.tracing()
+        assert tracing.is_tracing()
         assert (type(on.store), on.meter) == (Metered, None)
         await on.close()
     finally:

@@ -123,7 +123,7 @@ class MockAdapter(ModelAdapter):
         """The next step of the script."""
         self.asked.append([dict(message) for message in messages])
         self.offered.append(list(tools))
-        step: Any = self.script.popleft() if self.script else _repeated
+        step: Any = self.script.popleft() if self.script else _repeat
         if isinstance(step, BaseException) or (isinstance(step, type) and issubclass(step, BaseException)):
             raise step
         if callable(step):
@@ -145,7 +145,7 @@ def _step_reply(step: Any) -> Reply:
     )
 
 
-def _repeated(messages: list[Message]) -> str:
+def _repeat(messages: list[Message]) -> str:
     """What is said without a script: the result of a tool, or what the user said."""
     if not messages:
         return "Mock response"
@@ -181,13 +181,13 @@ class OpenAIAdapter(ModelAdapter):
         try:
             answer = await client.chat.completions.create(**self._request(messages, tools))
         except package.OpenAIError as error:
-            said = server.hidden(str(error))[:500]
-            raise ModelError(f"{self!r} failed: {type(error).__name__}: {said}") from server.told(error)
+            said = server.mask_key(str(error))[:500]
+            raise ModelError(f"{self!r} failed: {type(error).__name__}: {said}") from server.mask(error)
         except (ValueError, TypeError) as error:  # an answer that is no JSON, or an `extra` that nobody knows
-            raise ModelError(f"{self!r} failed: {server.hidden(str(error))[:500]}") from error
+            raise ModelError(f"{self!r} failed: {server.mask_key(str(error))[:500]}") from error
         choices = getattr(answer, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
-            raise ModelError(f"{self!r} answered without a message: {server.hidden(repr(answer))[:200]}")
+            raise ModelError(f"{self!r} answered without a message: {server.mask_key(repr(answer))[:200]}")
         return _message_reply(choices[0].message)
 
     def _request(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> dict[str, Any]:

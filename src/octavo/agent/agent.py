@@ -10,12 +10,12 @@ from typing import Any, Self
 
 from octavo.agent.adapters import ModelAdapter
 from octavo.agent.recording import Recorder, queue_directory
-from octavo.agent.tools import AgentContext, Tool, checked_name, tools_by_name
+from octavo.agent.tools import AgentContext, Tool, check_name, tools_by_name
 from octavo.agent.turn import Layer, Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.util.attributes import Checked, Fixed
-from octavo.util.user_code import Attempt, attempted
+from octavo.util.user_code import Attempt, attempt
 
 _log = logging.getLogger("octavo.agent")
 _MOST_SESSIONS = 1000  # conversations held in memory; others are read back when they go on
@@ -69,8 +69,8 @@ class Agent:
         user_id: str | None = None,
     ) -> None:
         try:
-            self.name = checked_name("name", name)
-            self.user_id = None if user_id is None else checked_name("user_id", user_id)
+            self.name = check_name("name", name)
+            self.user_id = None if user_id is None else check_name("user_id", user_id)
         except InvalidRecord as error:
             raise ConfigError(f"an agent needs a usable name: {error}") from None
         if memory_store is not None and not isinstance(memory_store, BaseMemoryStore):
@@ -213,7 +213,7 @@ class Agent:
         context = running[1] if running is not None and running[0] is self else self.context
         user_id = context.user_id
         if session_id is not None and session_id != context.session_id:
-            other = self._sessions.get(checked_name("session_id", session_id))
+            other = self._sessions.get(check_name("session_id", session_id))
             user_id = self.user_id if other is None else other.user_id
         session = context.session_id if session_id is None else session_id
         event = self._note(session, event_type, {**(data or {}), **more}, dict(metadata or {}), user_id)
@@ -265,7 +265,7 @@ class Agent:
 
     def _open(self, store: BaseMemoryStore) -> "asyncio.Task[Attempt[None]]":
         """Open the store in a task of its own: a write that gives up waiting must not end the opening it waits for."""
-        self._opening = asyncio.get_running_loop().create_task(attempted(store.initialize()))
+        self._opening = asyncio.get_running_loop().create_task(attempt(store.initialize()))
         return self._opening
 
     async def _ask(self, verb: str, filters: dict[str, Any], *args: Any, **named: Any) -> Any:
@@ -274,7 +274,7 @@ class Agent:
         Only filters that were given are handed on: a store written by a user may not take the others.
         """
         if self.recorder is not None:
-            await self.recorder.settled()
+            await self.recorder.wait_until_stored()
         if self.memory_store is None:
             return None
         given = {name: value for name, value in filters.items() if value is not None}
@@ -284,7 +284,7 @@ class Agent:
         if session_id is None and user_id is None:
             return self.context
         if user_id is not None:
-            checked_name("user_id", user_id)
+            check_name("user_id", user_id)
         return self._session(f"user-{user_id}" if session_id is None else session_id, user_id)
 
     def _session(self, session_id: str, user_id: str | None) -> AgentContext:
@@ -324,7 +324,7 @@ class Agent:
             async with asyncio.timeout(_RESUME_SECONDS):
                 return await self.get_memory(limit=_RESUMED, session_id=context.session_id)
 
-        events, error = await attempted(read())
+        events, error = await attempt(read())
         if error is not None:
             _log.warning("session %r goes on without its past: %s", context.session_id, error)
         elif context.session_id in self._unread:  # or another run of the session was quicker

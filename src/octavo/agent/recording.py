@@ -20,9 +20,9 @@ from octavo.kernel.codec import MAX_DEPTH
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
 from octavo.stores.sql.urls import parse
-from octavo.util.secrets import shown
-from octavo.util.user_code import attempted
-from octavo.util.words import several
+from octavo.util.secrets import mask_url
+from octavo.util.user_code import attempt
+from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class Recorder:
     def note(self, event: AgentEvent) -> None:
         """Have the event written soon; takes no time, and never raises for what its data hold."""
         # Taken now: a tool may change its arguments while they wait to be written.
-        event.data = keepable(event.data)
-        event.metadata = keepable(event.metadata) if event.metadata else {}
+        event.data = make_keepable(event.data)
+        event.metadata = make_keepable(event.metadata) if event.metadata else {}
         self._pending.append(to_record(event, self._tenant))
         self._noted += 1
         while len(self._pending) > _MOST_HELD:
@@ -97,12 +97,12 @@ class Recorder:
             if not await asyncio.shield(self._begin()):
                 return
 
-    async def settled(self) -> None:
+    async def wait_until_stored(self) -> None:
         """Wait until the store has all that was noted, so that whoever asks it next finds that; else StoreUnavailable."""
         await self.flush()
         if (journal := self._journal) is not None and journal.status().waiting:
             # Whoever asks now is not interested in when the next try would have been.
-            trying = asyncio.ensure_future(attempted(journal.replay_now()))
+            trying = asyncio.ensure_future(attempt(journal.replay_now()))
             await asyncio.wait({trying}, timeout=self._timeout)
             status = journal.status()
             if status.waiting and status.state == "down":
@@ -112,19 +112,19 @@ class Recorder:
             await journal.find(Query(collection="events", limit=1))  # waits for what is queued
         if self._pending:
             raise StoreUnavailable(
-                f"{several(len(self._pending), 'event')} waiting to be stored: {self.last_error}"
+                f"{pluralize(len(self._pending), 'event')} waiting to be stored: {self.last_error}"
             )
 
     async def close(self) -> None:
         """Store or queue what is left; the memory store stays open."""
         await self.flush()
         journal, self._journal = self._journal, None
-        if journal is not None and (error := (await attempted(journal.close())).error):
+        if journal is not None and (error := (await attempt(journal.close())).error):
             _log.error("the queue of events could not be closed: %s: %s", type(error).__name__, error)
         if self._pending:
             _log.error(
                 "%s could neither be stored nor queued: %s",
-                several(len(self._pending), "event"),
+                pluralize(len(self._pending), "event"),
                 self.last_error,
             )
 
@@ -150,7 +150,7 @@ class Recorder:
 
     async def _write(self, batch: list[Record]) -> int:
         """Keep these, or find out which of them cannot be kept; answer how many, from the first, need no more attention."""
-        error = (await attempted(self._keep(batch))).error
+        error = (await attempt(self._keep(batch))).error
         if error is None:
             if self._trouble:
                 _log.info("events are recorded again")
@@ -232,7 +232,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
     if not isinstance(memory_store, EventStore):
         kind = type(memory_store)
         config = getattr(memory_store, "config", None)
-        told = {k: v for k, v in keepable(config or {}).items() if not _SECRET.search(k)}
+        told = {k: v for k, v in make_keepable(config or {}).items() if not _SECRET.search(k)}
         identity = f"{kind.__module__}.{kind.__qualname__} {agent_name} {msgspec.json.encode(told, order='sorted')!r}"
         return _ROOT / _folder_name(f"{kind.__name__}-{agent_name}", identity)
     if not memory_store.url:
@@ -246,7 +246,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
     if address.scheme == "file":
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
     hosts = "-".join(host for host, _ in address.hosts)
-    where = shown(memory_store.url)  # without the password, which may change while something waits
+    where = mask_url(memory_store.url)  # without the password, which may change while something waits
     return _ROOT / _folder_name(f"{address.scheme}-{hosts}{address.path}", where)
 
 
@@ -256,7 +256,7 @@ def _folder_name(words: str, identity: str) -> str:
     return f"{readable}-{hashlib.blake2b(identity.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
 
-def keepable(value: Any) -> Any:
+def make_keepable(value: Any) -> Any:
     """The value with whatever JSON or a store has no word for spelled as text; nothing is shared with the original."""
     return _plain(value, 1, {})
 
@@ -264,7 +264,7 @@ def keepable(value: Any) -> Any:
 def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
     kind = type(value)
     if kind is str:
-        return _sound(value)
+        return _drop_unstorable(value)
     if value is None or kind is bool:
         return value
     if kind is int:
@@ -272,7 +272,7 @@ def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]])
     if kind is float:
         return value if math.isfinite(value) else str(value)
     if depth >= MAX_DEPTH:
-        return _shown(value)
+        return _safe_repr(value)
     known = seen.get((id(value), depth))  # what occurs several times is looked at once
     if known is None:
         # With the value itself: its id is its own only as long as it is there.
@@ -290,8 +290,8 @@ def _make_plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, A
             return _plain(fields, depth, seen)
         plain = msgspec.to_builtins(value, str_keys=True)  # times, enums, UUIDs …
     except (TypeError, ValueError, AttributeError, RecursionError):
-        return _shown(value)
-    return _plain(plain, depth + 1, seen) if type(plain) is not type(value) else _shown(value)
+        return _safe_repr(value)
+    return _plain(plain, depth + 1, seen) if type(plain) is not type(value) else _safe_repr(value)
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
@@ -335,15 +335,15 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
 
 
 def _key(key: Any) -> str:
-    return _sound(key if type(key) is str else str(getattr(key, "value", key)))
+    return _drop_unstorable(key if type(key) is str else str(getattr(key, "value", key)))
 
 
-def _sound(text: str) -> str:
+def _drop_unstorable(text: str) -> str:
     """Text without NUL and half surrogate pairs, which no store keeps."""
     if "\0" in text:
         text = text.replace("\0", "�")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _shown(value: Any) -> str:
-    return _sound(_repr.repr(value))
+def _safe_repr(value: Any) -> str:
+    return _drop_unstorable(_repr.repr(value))

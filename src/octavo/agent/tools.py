@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.kernel.codec import MAX_NAME_BYTES, is_name
 from octavo.kernel.ids import now
-from octavo.util.user_code import called
+from octavo.util.user_code import call_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_NAME = 64  # what OpenAI takes
@@ -40,12 +40,12 @@ class AgentContext(msgspec.Struct, kw_only=True):
     created_at: datetime = msgspec.field(default_factory=now)
 
     def __post_init__(self) -> None:
-        checked_name("session_id", self.session_id)
+        check_name("session_id", self.session_id)
         if self.user_id is not None:
-            checked_name("user_id", self.user_id)
+            check_name("user_id", self.user_id)
 
 
-def checked_name(what: str, name: str) -> str:
+def check_name(what: str, name: str) -> str:
     """A name that every store can keep, or InvalidRecord: found out here, it does not cost the events of a whole run."""
     if not isinstance(name, str) or not is_name(name):
         raise InvalidRecord(
@@ -152,7 +152,7 @@ class Tool:
     async def call(self, arguments: dict[str, Any] | str, context: AgentContext) -> Any:
         """Check the arguments and call the function; one that is not async runs in a thread, beside the event loop."""
         positional, named = self._bind(arguments, context)
-        return await called(self.function, *positional, **named)
+        return await call_function(self.function, *positional, **named)
 
     def _read_signature(self, described: Docstring) -> None:
         try:
@@ -201,7 +201,7 @@ class Tool:
         schema.pop("title")
         if not self._open:
             schema["additionalProperties"] = False
-        inlined: dict[str, Any] = _inlined(schema, components, ())
+        inlined: dict[str, Any] = _inline(schema, components, ())
         for parameter in self._asked:
             if parameter.default is not parameter.empty:
                 try:
@@ -281,10 +281,10 @@ def parse_arguments(arguments: str) -> Any:
         raise InvalidArguments(f"the arguments are no JSON ({error}): {arguments[:200]!r}") from error
 
 
-def _inlined(schema: Any, components: dict[str, Any], within: tuple[str, ...]) -> Any:
+def _inline(schema: Any, components: dict[str, Any], within: tuple[str, ...]) -> Any:
     """The schema with its references replaced: not every server follows them."""
     if isinstance(schema, list):
-        return [_inlined(one, components, within) for one in schema]
+        return [_inline(one, components, within) for one in schema]
     if not isinstance(schema, dict):
         return schema
     name = schema.get("$ref")
@@ -292,5 +292,5 @@ def _inlined(schema: Any, components: dict[str, Any], within: tuple[str, ...]) -
         if name in within:
             raise TypeError(f"{name} refers to itself, which no schema for a model can say")
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return _inlined(components[name], components, (*within, name)) | rest
-    return {key: _inlined(value, components, within) for key, value in schema.items()}
+        return _inline(components[name], components, (*within, name)) | rest
+    return {key: _inline(value, components, within) for key, value in schema.items()}

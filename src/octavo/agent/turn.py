@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
-from octavo.agent.recording import keepable
+from octavo.agent.recording import make_keepable
 from octavo.agent.tools import AgentContext, InvalidArguments, Tool, parse_arguments, result_text
 from octavo.errors import ConfigError, ModelError
 from octavo.events import EventType
-from octavo.util.user_code import attempted, said
+from octavo.util.user_code import attempt, describe_error
 
 T = TypeVar("T")
 #: How a turn tells what happens (type, data and maybe metadata of an event); it takes no time and never fails.
@@ -126,7 +126,7 @@ class Turn:
             return await self._answer(message)
         except _Failed as failed:
             self._note_error(failed.error, failed.stage)
-            return self._result("", success=False) | {"error": said(failed.error)}
+            return self._result("", success=False) | {"error": describe_error(failed.error)}
         except asyncio.CancelledError as error:
             self._note_error(error, "cancelled")
             raise
@@ -196,7 +196,7 @@ class Turn:
         self._calls.append(entry)
         try:
             await self.flush()  # whatever the tool does to this process, that it was called is known
-            result, error = await attempted(self._run_tool(call))
+            result, error = await attempt(self._run_tool(call))
         except asyncio.CancelledError as cancelled:
             failure = {"error": str(cancelled) or "the run was cancelled", "error_type": "CancelledError"}
             self.note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
@@ -206,7 +206,7 @@ class Turn:
             entry["result"] = answer
             self.note(EventType.TOOL_CALL_SUCCESS, {**named, "result": answer}, told_of)
             return answer
-        failure = {"error": said(error), "error_type": type(error).__name__}
+        failure = {"error": describe_error(error), "error_type": type(error).__name__}
         entry |= failure
         self.note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
         return f"Error: {failure['error_type']}: {failure['error']}"
@@ -219,13 +219,13 @@ class Turn:
         return result_text(await tool.call(call.arguments, self.context))
 
     async def _attempt(self, work: Awaitable[T], stage: str) -> T:
-        value, error = await attempted(work)
+        value, error = await attempt(work)
         if error is not None:
             raise _Failed(error, stage) from error
         return value  # type: ignore[return-value] # without an error there is one
 
     def _note_error(self, error: BaseException, stage: str) -> None:
-        failure = {"error": said(error), "error_type": type(error).__name__, "stage": stage}
+        failure = {"error": describe_error(error), "error_type": type(error).__name__, "stage": stage}
         self.note(EventType.AGENT_ERROR, failure)
 
     def _result(self, response: str, *, success: bool) -> Result:
@@ -266,4 +266,4 @@ def _shown_arguments(arguments: Any) -> Any:
             return parse_arguments(arguments)
         except InvalidArguments:
             return arguments
-    return keepable(arguments)
+    return make_keepable(arguments)

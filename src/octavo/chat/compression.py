@@ -21,7 +21,7 @@ from octavo.chat.memory import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
-from octavo.util.user_code import called, foreign
+from octavo.util.user_code import call_function, translate_errors
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]
 
@@ -116,12 +116,12 @@ async def compress(
         return msgspec.structs.replace(busy, outcome="not_needed")
     async with _claim(memory, context.older[0].id) as ours:
         # Read again: between the first reading and the claim, somebody else may have finished.
-        if not ours or not _unchanged(context, await _read(memory, config)):
+        if not ours or not _is_unchanged(context, await _read(memory, config)):
             return busy
         said = list(lines(context.older))
         summary, by, error = await _summary(said, context.summary, model, config)
         # A message may have been taken away meanwhile, or a claim outlived.
-        if not _unchanged(context, await _read(memory, config)):
+        if not _is_unchanged(context, await _read(memory, config)):
             return busy
         # In this order: whoever dies in between leaves messages that are in both, and never in neither.
         await memory.update_compressed_summary(summary)
@@ -147,7 +147,7 @@ async def _read(memory: MemoryBase, config: CompressionConfig) -> _Context:
     first = next(
         (at for at, message in enumerate(bare) if message.role != "system" or _uses_tools(message)), len(bare)
     )
-    cut = max(first, boundary(bare, config.keep_recent))
+    cut = max(first, count_compressible(bare, config.keep_recent))
     ids = frozenset(message.id for message in bare)
     return _Context(summary, bare[first:cut], [*bare[:first], *bare[cut:]], ids)
 
@@ -164,7 +164,7 @@ def _uses_tools(message: Msg) -> bool:
     return any(block.get("type") in {"tool_use", "tool_result"} for block in message.get_content_blocks())
 
 
-def _unchanged(seen: _Context, now: _Context) -> bool:
+def _is_unchanged(seen: _Context, now: _Context) -> bool:
     """Whether what was seen can still be compressed: later messages do no harm."""
     return seen.summary == now.summary and all(message.id in now.ids for message in seen.older)
 
@@ -245,8 +245,8 @@ async def _model_summary(
 
 
 async def _ask(model: Summariser, prompt: str) -> str:
-    with foreign("the summarising model failed"):
-        answered: Any = await called(model, prompt)
+    with translate_errors("the summarising model failed"):
+        answered: Any = await call_function(model, prompt)
     if not isinstance(answered, str) or not answered.strip():
         raise ModelError(f"the summarising model answered {answered!r:.80} instead of a text")
     return answered.strip()
@@ -327,7 +327,7 @@ def _address(block: Mapping[str, Any]) -> str:
     return f" {url}" if isinstance(url, str) and len(url) <= 200 else ""
 
 
-def boundary(messages: Sequence[Msg], keep_recent: int) -> int:
+def count_compressible(messages: Sequence[Msg], keep_recent: int) -> int:
     """How many of the oldest messages may go so that at least `keep_recent` stay and no tool call leaves its result.
 
     A call that has no result yet stays, unless a user has spoken since: then nobody waits for it any more.

@@ -301,18 +301,18 @@ class ChatMemory(MemoryBase):
 
     async def _add_again(self, records: list[Record]) -> None:
         """Keep each of these, under an id of its own where its id is taken."""
-        batch = _with_copies(records, {record.id for record in await self._named(records)})
+        batch = _with_copies(records, {record.id for record in await self._find_named(records)})
         firsts = [record for record in batch if not is_ours(record.id)]
         copies = [record for record in batch if is_ours(record.id)]
         _, added = await self._apply([Add(copies), Add(firsts)])
         if added == len(firsts):
             return
         # Ids were taken, perhaps a moment ago, which a transaction of the caller's may be unable to see.
-        mine = {(record.id, record.seq) for record in await self._named(firsts)} if added else set()
+        mine = {(record.id, record.seq) for record in await self._find_named(firsts)} if added else set()
         late = [to_copy(record) for record in firsts if (record.id, record.seq) not in mine]
         await self._apply([Add(late)])
 
-    async def _named(self, records: list[Record]) -> list[Record]:
+    async def _find_named(self, records: list[Record]) -> list[Record]:
         return await self.kernel.find(self._query(ids=tuple(record.id for record in records)))
 
     async def _kept_ids(self, msg_ids: Sequence[str]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Done:
         yield from ()
 
 
-def at_once(work: Coroutine[Any, Any, T]) -> T:
+def run_without_waiting(work: Coroutine[Any, Any, T]) -> T:
     """The result of work that never waits for anything, such as that of a store in this process's memory."""
     try:
         work.send(None)
@@ -53,21 +53,21 @@ class InMemoryMemory(ChatMemory):
     @property
     def content(self) -> tuple[tuple[Msg, list[str]], ...]:
         """Every message with its marks, as copies; assigning a list of such pairs puts those in their place."""
-        records = at_once(self.kernel.find(self._query()))
+        records = run_without_waiting(self.kernel.find(self._query()))
         return tuple((to_message(record), given_marks(record)) for record in records)
 
     @content.setter
     def content(self, content: Sequence[tuple[Msg, Sequence[str]]]) -> None:
         told = [[message.to_dict(), marks] for message, marks in content]
-        at_once(super().load_state_dict({CONTENT: told}, strict=False))
+        run_without_waiting(super().load_state_dict({CONTENT: told}, strict=False))
 
     def state_dict(self) -> AwaitedState:  # type: ignore[override] # it can be awaited, and need not be
         """All of the memory as one plain value, which JSON can say."""
-        return AwaitedState(at_once(super().state_dict()))
+        return AwaitedState(run_without_waiting(super().state_dict()))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Done:  # type: ignore[override]
         """Hold what a state tells, in place of what is held now; all of it or nothing."""
-        at_once(super().load_state_dict(state, strict))
+        run_without_waiting(super().load_state_dict(state, strict))
         return Done()
 
 

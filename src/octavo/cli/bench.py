@@ -12,13 +12,13 @@ import msgspec
 
 import octavo
 from octavo.cli import option
-from octavo.cli.command import CommandCall, root, runs, several
+from octavo.cli.command import CommandCall, as_command, pluralize, root
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder, Store
 from octavo.stores import open_store
 from octavo.util.file_modes import open_file
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
     from octavo.measure import AskedQuestion, Data, Run, Summary
@@ -85,7 +85,7 @@ def bench() -> None:
 )
 @option.choice("--path way", _WAYS, "Of the everyday ones: one way to remember. [default: all]")
 @option.flag("--misses", "List every everyday question that was missed; of held only how many.")
-@runs
+@as_command
 async def recall_command(
     call: CommandCall,
     path: Path | None,
@@ -145,17 +145,17 @@ async def recall_command(
                         _open_store(url, opened, vectors) as store,
                         Trial(store, data, seed=seed, tenant=tenant) as trial,
                     ):
-                        where = f" {shown(url)}" if len(urls) > 1 else ""
+                        where = f" {mask_url(url)}" if len(urls) > 1 else ""
                         with call.progress(f"wrote{where}") as progress:
                             await trial.write(progress)
                         if opened is not None:
                             with call.progress(f"embedded{where}") as progress:
                                 await trial.embed(progress)
                         with call.progress(f"asked{where}", "question") as progress:
-                            run = await trial.ask(progress, partial(keep, shown(url)))
-                    results.append(_Result(shown(url), run, summary(run)))
+                            run = await trial.ask(progress, partial(keep, mask_url(url)))
+                    results.append(_Result(mask_url(url), run, summary(run)))
                     for note, times in run.notes.items():
-                        call.note(f"{shown(url)}: {call.hidden(note)} ({several(times, 'question')})")
+                        call.note(f"{mask_url(url)}: {call.mask(note)} ({pluralize(times, 'question')})")
         except (OctavoError, OSError):
             call.done = 0  # or it would be said that so many records are kept
             raise
@@ -175,8 +175,8 @@ async def recall_command(
         skipped_evidence=data.skipped_evidence,
         unread_times=data.unread_times,
         seed=seed,
-        embedder=shown(embedder) if embedder else None,
-        vectors=shown(vectors) if vectors else None,
+        embedder=mask_url(embedder) if embedder else None,
+        vectors=mask_url(vectors) if vectors else None,
         stores=[_document(call, result, results[0]) for result in results],
         seconds=call.seconds,
     )
@@ -229,7 +229,7 @@ def _say_one(call: CommandCall, result: _Result) -> None:
     call.say_lines(aligned(rows))
     call.say("")
     call.say(
-        f"{result.store}: {several(run.records, 'record')} written in {run.write_seconds:.1f} s, "
+        f"{result.store}: {pluralize(run.records, 'record')} written in {run.write_seconds:.1f} s, "
         f"first answer after {run.first_answer_seconds:.1f} s"
     )
     call.say(
@@ -240,7 +240,7 @@ def _say_one(call: CommandCall, result: _Result) -> None:
 
 
 def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> None:
-    from octavo.measure import compared
+    from octavo.measure import compare_runs
 
     reference = results[0]
     rows = [["store", *reference.figures.scores, "p50 ms", "p95 ms", "same top 10"]]
@@ -250,14 +250,14 @@ def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> Non
         figures = result.figures
         row = [result.store, *map(_share, figures.scores.values())]
         row += [f"{figures.p50_ms:.1f}", f"{figures.p95_ms:.1f}"]
-        likeness = compared(reference.run, result.run)
+        likeness = compare_runs(reference.run, result.run)
         for same in (likeness.same, likeness.same_sessions):
             if same is not None:
                 row.append("" if result is reference else f"{same:.1%}")
         rows.append(row)
     call.say_lines(aligned(rows))
     for result in results[1:]:
-        if differing := compared(reference.run, result.run).differing:
+        if differing := compare_runs(reference.run, result.run).differing:
             first = ", ".join(differing[:_MOST_TOLD])
             more = f" and {len(differing) - _MOST_TOLD:,} more" if len(differing) > _MOST_TOLD else ""
             call.say(f"{result.store} differs from {reference.store} at {first}{more}")
@@ -267,14 +267,15 @@ def _data_text(data: "Data") -> str:
     """What the file holds, with what was left out in brackets."""
     aside = []
     if data.skipped_questions:
-        aside.append(f"{several(data.skipped_questions, 'question')} left out, whose evidence does not exist")
+        left_out = pluralize(data.skipped_questions, "question")
+        aside.append(f"{left_out} left out, whose evidence does not exist")
     if data.skipped_evidence:
-        aside.append(f"{several(data.skipped_evidence, 'evidence id')} of no message")
+        aside.append(f"{pluralize(data.skipped_evidence, 'evidence id')} of no message")
     if data.unread_times:
-        aside.append(f"{several(data.unread_times, 'time')} not understood")
+        aside.append(f"{pluralize(data.unread_times, 'time')} not understood")
     inside = f" ({'; '.join(aside)})" if aside else ""
     counts = {"talk": len(data.talks), "message": data.messages, "question": data.questions}
-    held = ", ".join(several(count, thing) for thing, count in counts.items())
+    held = ", ".join(pluralize(count, thing) for thing, count in counts.items())
     return f"{data.format}: {held}{inside}"
 
 
@@ -283,16 +284,16 @@ def _share(score: float | None) -> str:
 
 
 def _document(call: CommandCall, result: _Result, reference: _Result) -> dict[str, Any]:
-    from octavo.measure import compared
+    from octavo.measure import compare_runs
 
-    likeness = None if result is reference else compared(reference.run, result.run)
+    likeness = None if result is reference else compare_runs(reference.run, result.run)
     return {
         "store": result.store,
         "records": result.run.records,
         "write_seconds": round(result.run.write_seconds, 3),
         "first_answer_seconds": round(result.run.first_answer_seconds, 3),
         **msgspec.to_builtins(result.figures),
-        "notes": {call.hidden(note): times for note, times in result.run.notes.items()},
+        "notes": {call.mask(note): times for note, times in result.run.notes.items()},
         "compared": msgspec.to_builtins(likeness),
     }
 
@@ -330,10 +331,10 @@ async def _measure_everyday(
     if misses:
         for figures, answered in results:
             _say_misses(call, figures, answered, listed=part == "dev")
-    listed = [_miss(one) for _, answered in results for one in _missed(answered)]
+    listed = [_miss(one) for _, answered in results for one in _find_missed(answered)]
     return call.document(
         part=part,
-        embedder=shown(spec) if spec else None,
+        embedder=mask_url(spec) if spec else None,
         people={language: len(each) for language, each in people.items()},
         figures=[msgspec.to_builtins(figures) for figures, _ in results],
         misses=listed if misses and part == "dev" else None,
@@ -352,8 +353,8 @@ def _people_text(language: "Language", part: str, people: "Sequence[Person]") ->
     answerable = [pair for pair in pairs if pair.answers]
     unshared = sum(not pair.shares for pair in answerable)
     return (
-        f"{_LANGUAGES[language]}, {part}: {len(people)} people, {several(statements, 'statement')}, "
-        f"{several(len(pairs), 'question')}; {len(pairs) - len(answerable)} have no answer, "
+        f"{_LANGUAGES[language]}, {part}: {len(people)} people, {pluralize(statements, 'statement')}, "
+        f"{pluralize(len(pairs), 'question')}; {len(pairs) - len(answerable)} have no answer, "
         f"and {unshared} share no content word with theirs"
     )
 
@@ -367,14 +368,14 @@ def _say_misses(
     call.say(f"{_LANGUAGES[figures.language]} {figures.path} misses: {kinds or 'none'}")
     if not listed:
         return
-    for one in _missed(answered):
+    for one in _find_missed(answered):
         pair = one.pair
         call.say(f"  {pair.kind}, {pair.person} {'/'.join(pair.answers)}: {pair.question}")
         for found in one.found or ("nothing was found",):
             call.say(f"    {found}")
 
 
-def _missed(answered: "Sequence[Answered]") -> "list[Answered]":
+def _find_missed(answered: "Sequence[Answered]") -> "list[Answered]":
     return [one for one in answered if one.pair.answers and one.rank is None]
 
 

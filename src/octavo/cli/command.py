@@ -25,15 +25,15 @@ from octavo.cli import INTERRUPTED, hand_over, option
 from octavo.cli.option import CONFIG, OVERRIDES
 from octavo.cli.tables import table_lines
 from octavo.errors import ConfigError, OctavoError
-from octavo.events.retention import age, before
+from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.kernel.ports import ListsTenants, Store
-from octavo.kernel.text import printable, printable_json, spell
+from octavo.kernel.text import escape_controls, escape_json_controls, spell
 from octavo.transfer import Progress
 from octavo.util.file_modes import make_folder, share_with_group
-from octavo.util.secrets import hidden, shown
-from octavo.util.words import several as several  # noqa: PLC0414 - commands take it from here
+from octavo.util.secrets import mask_passwords, mask_url
+from octavo.util.words import pluralize as pluralize  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings
@@ -66,9 +66,9 @@ def root() -> None:
     """
 
 
-def indented(value: Any) -> str:
+def format_json(value: Any) -> str:
     """A value as JSON that people may read too."""
-    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    return escape_json_controls(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 class CommandCall:
@@ -99,7 +99,7 @@ class CommandCall:
     def say(self, line: str, *, err: bool = False) -> None:
         """Print a result for people, in one line: stored text in it is shown and never steers the terminal."""
         if not (self.json or self.quiet):
-            click.echo(printable(line), err=err)
+            click.echo(escape_controls(line), err=err)
 
     def say_lines(self, text: str) -> None:
         """Print a text of several lines, each as `say` does."""
@@ -115,27 +115,27 @@ class CommandCall:
     def note(self, sentence: str) -> None:
         """Print something worth knowing beside the result."""
         if not self.quiet:
-            click.echo(printable(f"octavo: {sentence}"), err=True)
+            click.echo(escape_controls(f"octavo: {sentence}"), err=True)
 
     def document(self, *, ok: bool = True, **values: Any) -> int:
         """Print the result for programs, and return the exit status: 0 when all is well, else 1."""
         if self.json:
-            click.echo(indented({"ok": ok, "command": self.command, **values}))
+            click.echo(format_json({"ok": ok, "command": self.command, **values}))
         return 0 if ok else 1
 
     def fail(self, error: BaseException) -> None:
         """Say in one sentence what went wrong; the traceback only when asked for."""
         if self._debug:
-            for line in self.hidden("".join(traceback.format_exception(error))).splitlines():
-                click.echo(printable(line), err=True)
-        sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
-        click.echo(printable(f"octavo: {sentence}"), err=True)
+            for line in self.mask("".join(traceback.format_exception(error))).splitlines():
+                click.echo(escape_controls(line), err=True)
+        sentence = self.mask(" ".join(str(error).split()) or type(error).__name__)
+        click.echo(escape_controls(f"octavo: {sentence}"), err=True)
         if self.json:
-            click.echo(indented({"ok": False, "error": sentence, "kind": type(error).__name__}))
+            click.echo(format_json({"ok": False, "error": sentence, "kind": type(error).__name__}))
 
-    def hidden(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text without passwords."""
-        return hidden(text, self.urls)
+        return mask_passwords(text, self.urls)
 
     @contextmanager
     def progress(self, doing: str, thing: str = "record") -> Iterator[Progress]:
@@ -153,9 +153,9 @@ class CommandCall:
             first = first or (now, done)
             if not self.quiet and now - last >= (REDRAW_SECONDS if terminal else LINE_SECONDS):
                 last = now
-                counted = several(done, thing) if total is None else f"{done:,} of {several(total, thing)}"
+                counted = ("" if total is None else f"{done:,} of ") + pluralize(total or done, thing)
                 speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
-                line = printable(f"{doing} {counted}{speed}")
+                line = escape_controls(f"{doing} {counted}{speed}")
                 click.echo(f"{_ERASE}{line}" if terminal else line, err=True, nl=not terminal)
 
         try:
@@ -249,7 +249,7 @@ class CommandCall:
             return done if isinstance(done, int) else asyncio.run(done)
         except KeyboardInterrupt:
             if self.thing:
-                self.note(f"stopped after {several(self.done, self.thing)}{onward * self.resumable}")
+                self.note(f"stopped after {pluralize(self.done, self.thing)}{onward * self.resumable}")
             return INTERRUPTED
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
@@ -259,7 +259,7 @@ class CommandCall:
         except (OctavoError, OSError) as error:
             self.fail(error)
             if self.done:
-                self.note(f"{several(self.done, 'record')} kept before that{onward * self.resumable}")
+                self.note(f"{pluralize(self.done, 'record')} kept before that{onward * self.resumable}")
             return 1
 
     def _tell_settings(self, found: "Resolved") -> None:
@@ -273,7 +273,7 @@ class CommandCall:
                 self.note(f"{setting.key} is {value} ({found.origin(setting.key)})")
 
 
-def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:
+def as_command(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:
     """Make a command of a function, awaited or not, that takes a `CommandCall` and its own options and returns an exit status.
 
     It stands right above the function. `--json`, `--quiet` and `--debug` are added; settings, output, errors and the
@@ -295,7 +295,7 @@ def check_exists(url: str) -> str:
     from octavo.config import local_path
 
     if (path := local_path(url)) and not Path(path).exists():
-        raise ConfigError(f"there is no store at {path}; check the path in {shown(url)}")
+        raise ConfigError(f"there is no store at {path}; check the path in {mask_url(url)}")
     return url
 
 
@@ -306,10 +306,10 @@ def parse_time(
     if spelled is None:
         return None
     with suppress(ValueError, OverflowError):
-        return utc(datetime.fromisoformat(spelled))
+        return to_utc(datetime.fromisoformat(spelled))
     if ages:
         with suppress(ConfigError, OverflowError):
-            return before(age(spelled), now()) if ages == "ago" else now() + age(spelled)
+            return subtract_age(parse_age(spelled), now()) if ages == "ago" else now() + parse_age(spelled)
     also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
     raise ConfigError(f"{named} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
 

@@ -10,14 +10,14 @@ import msgspec
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from octavo.cli import bench, events, facts, memory, option, queue, reindex, serve, transfer  # noqa: F401 - each adds its commands to the root
-from octavo.cli.command import CommandCall, root, runs, several
+from octavo.cli.command import CommandCall, as_command, pluralize, root
 from octavo.config import Settings
 from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
 from octavo.stores.doctor import DoctorReport, examine
 from octavo.util.extras import missing_packages, store_extra
-from octavo.util.file_modes import access, usable_folder
-from octavo.util.secrets import shown
+from octavo.util.file_modes import describe_access, is_usable_folder
+from octavo.util.secrets import mask_url
 
 #: A URL of each store.
 _EXAMPLES = (
@@ -45,7 +45,7 @@ octavo = root
 @click.option("--probe/--no-probe", help="Whether to write, read and remove a few records. [default: not]")
 @option.flag("--strict", "Fail (status 1) when there is a warning.")
 @option.configured
-@runs
+@as_command
 async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
     """Say what a store is and what is dangerous about it.
 
@@ -61,18 +61,18 @@ async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
         vectors = await _vector_findings(call.settings, store, report)
         beside = [*vectors, *_rerank_findings(call.settings), *_folder_findings(call.settings)]
     findings = [
-        Finding(each.name, call.hidden(each.value), call.hidden(each.warning))
+        Finding(each.name, call.mask(each.value), call.mask(each.warning))
         for each in [*report.findings, *beside]
     ]
     report = msgspec.structs.replace(report, findings=findings)
     _say_report(call, url, report)
     broken = any(finding.name == "probe" for finding in report.warnings)
     bad = broken or (strict and bool(report.warnings))
-    return call.document(ok=not bad, url=shown(url), **msgspec.to_builtins(report))
+    return call.document(ok=not bad, url=mask_url(url), **msgspec.to_builtins(report))
 
 
 @octavo.command("stores")
-@runs
+@as_command
 def stores_command(call: CommandCall) -> int:
     """List the stores a URL can name.
 
@@ -97,7 +97,7 @@ def stores_command(call: CommandCall) -> int:
 
 @octavo.command("completion")
 @click.argument("shell", type=click.Choice(tuple(_SHELLS)))
-@runs
+@as_command
 def completion_command(call: CommandCall, shell: str) -> int:
     """Print the script that lets a shell complete commands and options.
 
@@ -150,15 +150,15 @@ def _folder_findings(settings: Settings) -> Iterator[Finding]:
     waiting = settings.failure_queue
     for name, folder in {"queue": waiting.directory, "vault": settings.vault.root_path}.items():
         if Path(folder).is_dir():
-            who, warning = access(Path(folder))
+            who, warning = describe_access(Path(folder))
             yield Finding(name, f"{folder}, {who}", warning)
-    if waiting.enabled and not usable_folder(Path(waiting.directory)):
+    if waiting.enabled and not is_usable_folder(Path(waiting.directory)):
         lost = "what the store does not take is refused; set failure_queue.directory to a folder that can be written to"
         yield Finding("queue", f"{waiting.directory}, which cannot be used", lost)
 
 
 def _say_report(call: CommandCall, url: str, report: DoctorReport) -> None:
-    call.say(shown(url))
+    call.say(mask_url(url))
     names = [finding.name for finding in report.findings] + list(report.collections)
     wide = max(14, *(len(name) + 2 for name in names)) if names else 14
     for finding in report.findings:
@@ -166,11 +166,11 @@ def _say_report(call: CommandCall, url: str, report: DoctorReport) -> None:
         if finding.warning:
             call.say(f"  {'':{wide}}! {finding.warning}")
     for collection, total in report.collections.items():
-        call.say(f"  {collection:{wide}}{several(total, 'record')}")
+        call.say(f"  {collection:{wide}}{pluralize(total, 'record')}")
     if (ms := report.latency) is not None:
         times = f"write {ms.write_ms:.2f} ms, read {ms.read_ms:.2f} ms, remove {ms.remove_ms:.2f} ms"
         call.say(f"  {'one record':{wide}}{times}")
-    call.say(several(len(report.warnings), "warning") if report.warnings else "no warnings")
+    call.say(pluralize(len(report.warnings), "warning") if report.warnings else "no warnings")
 
 
 octavo.commands = {name: octavo.commands[name] for name in _ORDER}

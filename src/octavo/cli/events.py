@@ -13,22 +13,22 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
 from octavo.events.records import COLLECTION
-from octavo.events.retention import age, before
+from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.text import printable, printable_json, spell
-from octavo.util.secrets import shown
+from octavo.kernel.text import escape_controls, escape_json_controls, spell
+from octavo.util.secrets import mask_url
 
 _WIDEST = 24  # characters of a column
 #: An event may arrive so much later than its time says, and `tail -f` still shows it.
 _LATE = timedelta(minutes=1)
 
-_which = option.together(
+_which = option.combine(
     option.configured,
     option.text(
         "--store where",
@@ -39,7 +39,7 @@ _which = option.together(
     option.text("--agent", "NAME", "Only this agent's events."),
     option.text("--session", "ID", "Only this session's events."),
 )
-_when = option.together(
+_when = option.combine(
     option.text(
         "--type event_type",
         "TYPE",
@@ -69,7 +69,7 @@ def events() -> None:
 @_which
 @_when
 @option.limit(100)
-@runs
+@as_command
 async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     """Show the newest events, the newest last. With --json, one line of JSON for each.
 
@@ -78,7 +78,7 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     """
     kind = None if asked["event_type"] is None else EventType(asked["event_type"])
     since, until = _times(asked)
-    named = _given(**_owner(asked), event_type=kind, start_time=since, end_time=until)
+    named = _drop_none(**_owner(asked), event_type=kind, start_time=since, end_time=until)
     async with _open_named(call.existing_store()) as store:
         _Rows(call).show(await store.retrieve(**named, limit=limit))
     return 0
@@ -90,14 +90,14 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
 @option.limit(10)
 @option.flag("--follow -f", "Go on and show events as they come, until interrupted.")
 @option.text("--every", "AGE", "How often to look for more.", default="1s")
-@runs
+@as_command
 async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, **asked: Any) -> int:
     """Show the last events, and with -f those that come. With --json, one line of JSON for each.
 
     \b
     Example: octavo events tail -f --agent assistant
     """
-    pause = age(every).total_seconds()
+    pause = parse_age(every).total_seconds()
     async with _open_named(call.existing_store()) as store:
         rows, query = _Rows(call), _query(store, asked)
         find = as_store(store).find
@@ -116,7 +116,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
                 down = False
             except StoreUnavailable as error:
                 if not down:
-                    call.note(f"{call.hidden(str(error))}; waiting for it")
+                    call.note(f"{call.mask(str(error))}; waiting for it")
                 down = True
                 continue
             rows.show([to_event(record) for key, record in fresh.items() if key not in seen])
@@ -132,7 +132,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
 @option.limit(10)
 @option.flag("--words", "Only as whole words: quick, however many events there are.")
 @option.flag("--everyone", "The events of everyone, in place of --agent or --session.")
-@runs
+@as_command
 async def search_command(
     call: CommandCall, query: str, limit: int, words: bool, everyone: bool, **asked: Any
 ) -> int:
@@ -163,7 +163,7 @@ async def search_command(
 
 @events.command("stats")
 @_which
-@runs
+@as_command
 async def stats_command(call: CommandCall, **asked: Any) -> int:
     """Count events, in all and by type, and say when the first and the last were.
 
@@ -173,20 +173,20 @@ async def stats_command(call: CommandCall, **asked: Any) -> int:
     url = call.existing_store()
     async with _open_named(url) as store:
         stats = await store.get_stats(**_owner(asked)) or {}
-    call.say(several(stats.get("total_events", 0), "event"))
+    call.say(pluralize(stats.get("total_events", 0), "event"))
     for kind, count in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
         call.say(f"  {kind!s:20}{count:>12,}")
     for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):
         if stats.get(name) is not None:
             call.say(f"  {words:20}{stats[name]}")
-    return call.document(store=shown(url), **stats)
+    return call.document(store=mask_url(url), **stats)
 
 
 @events.command("prune")
 @_which
 @option.text("--older-than", "AGE", "Remove events older than this: 7d, 12h, 30m, 90s.", required=True)
 @option.flag("--dry-run", "Only say how many there are.")
-@runs
+@as_command
 async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **asked: Any) -> int:
     """Remove events that are older than an age.
 
@@ -194,7 +194,7 @@ async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **ask
     Example: octavo events prune --older-than 7d
     """
     url = call.existing_store()
-    cutoff = before(age(older_than), now())
+    cutoff = subtract_age(parse_age(older_than), now())
     async with _open_named(url) as store:
         if dry_run:
             query = msgspec.structs.replace(_query(store, asked), until=cutoff)
@@ -202,9 +202,9 @@ async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **ask
         else:
             number = await store.clear(**_owner(asked), end_time=cutoff) or 0
     done = "would remove" if dry_run else "removed"
-    call.say(f"{done} {several(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
+    call.say(f"{done} {pluralize(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
     removed = 0 if dry_run else number
-    return call.document(store=shown(url), removed=removed, matching=number, cutoff=cutoff)
+    return call.document(store=mask_url(url), removed=removed, matching=number, cutoff=cutoff)
 
 
 @events.command("migrate")
@@ -212,7 +212,7 @@ async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **ask
 @click.argument("target", metavar="TARGET")
 @option.number("--batch", "Events per read and write.", 1, default=500)
 @option.resumable
-@runs
+@as_command
 async def migrate_command(
     call: CommandCall, source: str, target: str, batch: int, state: Path | None, restart: bool
 ) -> int:
@@ -225,13 +225,13 @@ async def migrate_command(
     Example: octavo events migrate file://./agent_memory sqlite:///octavo.db
     """
     check_exists(source)
-    resume = call.state_file(state, restart, "migration", shown(source), shown(target))
+    resume = call.state_file(state, restart, "migration", mask_url(source), mask_url(target))
     async with _open_named(source) as old, _open_named(target) as new:
         with call.progress("moved", "event") as progress:
             moved = await migrate(old, new, batch=batch, resume=resume, progress=progress)
     call.say(moved_text("moved", moved, "event"))
     numbers = msgspec.to_builtins(moved)
-    return call.document(source=shown(source), target=shown(target), **numbers, seconds=call.seconds)
+    return call.document(source=mask_url(source), target=mask_url(target), **numbers, seconds=call.seconds)
 
 
 class _Rows:
@@ -245,10 +245,10 @@ class _Rows:
         """Print these events."""
         if self._call.json:
             for event in events:
-                click.echo(printable_json(event.to_json()))
+                click.echo(escape_json_controls(event.to_json()))
             return
         rows = [
-            [printable(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
+            [escape_controls(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
             for event in events
         ]
         for column in range(3):
@@ -257,7 +257,7 @@ class _Rows:
         for event, row in zip(events, rows, strict=True):
             at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
             cells = [at, *(text.ljust(width) for text, width in zip(row, self._widths, strict=True))]
-            line = printable("  ".join([*cells, spell(event.data)]))
+            line = escape_controls("  ".join([*cells, spell(event.data)]))
             room = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line)
             self._call.say(line if len(line) <= room else f"{line[: room - 1]}…")
 
@@ -313,9 +313,9 @@ def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
 
 
 def _owner(asked: dict[str, Any]) -> dict[str, Any]:
-    return _given(agent_name=asked["agent"], session_id=asked["session"])
+    return _drop_none(agent_name=asked["agent"], session_id=asked["session"])
 
 
-def _given(**named: Any) -> dict[str, Any]:
+def _drop_none(**named: Any) -> dict[str, Any]:
     """Only what was given: a memory store somebody wrote may not take the rest."""
     return {name: value for name, value in named.items() if value is not None}

@@ -8,14 +8,13 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, as_command, parse_time, pluralize, root
 from octavo.cli.memory import layer_of, open_memory
-from octavo.cli.tables import TEXT, WHEN, owner_text, plain, quoted, time_text, when
+from octavo.cli.tables import TEXT, WHEN, column_time, owner_text, quote, time_text, to_line
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.terms.matching import content
-from octavo.kernel.text import spell
+from octavo.kernel.text import content, spell
 from octavo.layers import Fact, Layer, LogEntry
 from octavo.layers.values import ACTIONS, LAYERS, Undone
 from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
@@ -33,7 +32,7 @@ _memory_argument = click.argument("id_", metavar="ID")
 @option.limit(50, "No more than these of each layer.")
 @option.as_of
 @option.where
-@runs
+@as_command
 async def list_command(
     call: CommandCall, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **named: Any
 ) -> int:
@@ -65,7 +64,7 @@ async def list_command(
         name = next(iter(whose.owner.values()))
         others = any(kept.get(source) for source in SOURCES if source != "facts")
         hint = "; octavo search looks through what else is kept" if others else ""
-        call.say(f"no {'such ' if filtered else ''}memory of {quoted(name)}{hint}")
+        call.say(f"no {'such ' if filtered else ''}memory of {quote(name)}{hint}")
     return call.document(**whose.owner, as_of=at, count=len(found), more=more, memories=found)
 
 
@@ -78,8 +77,8 @@ def _say_facts(call: CommandCall, facts: Sequence[Fact]) -> None:
     header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
     rows = [
         [
-            *(fact.content, fact.layer, fact.category, fact.topic or "-", when(fact.updated_at)),
-            "" if fact.expiry_date is None else when(fact.expiry_date),
+            *(fact.content, fact.layer, fact.category, fact.topic or "-", column_time(fact.updated_at)),
+            "" if fact.expiry_date is None else column_time(fact.expiry_date),
             *(_owner(fact), fact.id),
         ]
         for fact in facts
@@ -93,7 +92,7 @@ def _say_facts(call: CommandCall, facts: Sequence[Fact]) -> None:
 @root.command("show")
 @_memory_argument
 @option.where
-@runs
+@as_command
 async def show_command(call: CommandCall, id_: str) -> int:
     """Show one memory, its history and its sources.
 
@@ -170,7 +169,7 @@ def _text(record: Record) -> str:
 def _which(record: Record) -> tuple[str, str, str, str]:
     scope = record.scope
     owner = owner_text(scope.user, scope.agent, scope.session)
-    return SOURCE_OF[record.collection], when(record.updated_at or record.created_at), owner, record.id
+    return SOURCE_OF[record.collection], column_time(record.updated_at or record.created_at), owner, record.id
 
 
 def _document(record: Record) -> dict[str, Any]:
@@ -195,7 +194,7 @@ def _say_one(call: CommandCall, text: str, metadata: dict[str, Any], *, id: str,
     call.say("")
     for name, value in {**fields, "metadata": spell(metadata) if metadata else "", "id": id}.items():
         if value:
-            call.say(f"{name:10}{plain(value)}")
+            call.say(f"{name:10}{to_line(value)}")
 
 
 @root.command("history")
@@ -206,7 +205,7 @@ def _say_one(call: CommandCall, text: str, metadata: dict[str, Any], *, id: str,
 @option.limit(100)
 @option.flag("--everyone", "Of everyone, in place of --user or --agent.")
 @option.where
-@runs
+@as_command
 async def history_command(
     call: CommandCall,
     id_: str | None,
@@ -248,7 +247,7 @@ def _say_history(call: CommandCall, entries: Sequence[LogEntry]) -> None:
     for each in entries:
         state = each.after or each.before
         said = "" if state is None else state.content
-        rows.append((when(each.created_at), each.action, said, each.reason, each.id or "-"))
+        rows.append((column_time(each.created_at), each.action, said, each.reason, each.id or "-"))
     call.say_table((WHEN, "CHANGE", TEXT, "REASON", "LOG ID"), rows)
 
 
@@ -265,7 +264,7 @@ def _say_history(call: CommandCall, entries: Sequence[LogEntry]) -> None:
 @option.flag("--dry-run", "Only say what would be taken back.")
 @option.reason
 @option.where
-@runs
+@as_command
 async def undo_command(
     call: CommandCall, log_id: str | None, add: tuple[str, ...], undo: str | None, dry_run: bool, **given: Any
 ) -> int:
@@ -292,20 +291,20 @@ async def undo_command(
             )
             return _tell_undone(call, undone)
         entry = await memory.undo(log_id, reason=given["reason"])
-    name = plain(entry.memory_id)
-    call.say(f"{name} is {quoted(entry.after.content)} again" if entry.after else f"removed {name} again")
+    name = to_line(entry.memory_id)
+    call.say(f"{name} is {quote(entry.after.content)} again" if entry.after else f"removed {name} again")
     return call.document(log=entry)
 
 
 def _tell_undone(call: CommandCall, undone: Undone) -> int:
     _say_history(call, undone.changes)
     for name, why in undone.kept.items():
-        call.note(f"{plain(name)} stays as it is: {why}")
-    counts = f"{several(len(undone.changes), 'change')} and {several(len(undone.messages), 'message')}"
+        call.note(f"{to_line(name)} stays as it is: {why}")
+    counts = f"{pluralize(len(undone.changes), 'change')} and {pluralize(len(undone.messages), 'message')}"
     if undone.dry_run:
         call.say(f"would take back {counts}")
     else:
-        call.say(f"took back {counts}; octavo undo --undo {plain(undone.id)} takes that back")
+        call.say(f"took back {counts}; octavo undo --undo {to_line(undone.id)} takes that back")
     return call.document(**msgspec.to_builtins(undone))
 
 
@@ -317,7 +316,7 @@ def _tell_undone(call: CommandCall, undone: Undone) -> int:
 @option.flag("--forever", "Never learn it again, from whatever text; `octavo allow` lifts that.")
 @option.yes
 @option.where
-@runs
+@as_command
 async def delete_command(
     call: CommandCall, id_: str, reason: str | None, forever: bool, yes: bool, **owner: Any
 ) -> int:
@@ -336,11 +335,11 @@ async def delete_command(
             for kind, name in owner.items():
                 if name is not None and (kind, name) != (f"{there.memory_type}_id", there.entity_id):
                     raise NotFound(f"the {kind.removesuffix('_id')} {name} has no memory {id_!r}")
-            call.confirm(f"Delete {quoted(there.content)} of {quoted(_owner(there))}?")
+            call.confirm(f"Delete {quote(there.content)} of {quote(_owner(there))}?")
         gone = await memory.layers.forget(id_, **owner, reason=reason, forever=forever)
         last = (await memory.layers.logs(id_, action="delete", limit=1))[0]
-    learnt = f", and it is not learnt again (octavo allow {plain(id_)})" if forever else ""
-    call.say(f"deleted {quoted(gone.content)}{learnt}; octavo undo {plain(last.id)} brings it back")
+    learnt = f", and it is not learnt again (octavo allow {to_line(id_)})" if forever else ""
+    call.say(f"deleted {quote(gone.content)}{learnt}; octavo undo {to_line(last.id)} brings it back")
     return call.document(memory=gone, log=last)
 
 
@@ -349,7 +348,7 @@ async def delete_command(
 @option.text("--user user_id", "NAME", "Whose it was, where its history is gone.")
 @option.text("--agent agent_id", "NAME", "The agent whose own it was.")
 @option.where
-@runs
+@as_command
 async def allow_command(call: CommandCall, id_: str, **owner: str | None) -> int:
     """Let what a memory said be learnt again.
 
@@ -360,14 +359,14 @@ async def allow_command(call: CommandCall, id_: str, **owner: str | None) -> int
     """
     async with open_memory(call) as memory:
         await memory.allow(id_, **owner)
-    call.say(f"what {plain(id_)} said may be learnt again")
+    call.say(f"what {to_line(id_)} said may be learnt again")
     return call.document(allowed=id_)
 
 
 @root.command("prune")
 @option.flag("--dry-run", "Only say how much would go.")
 @option.where
-@runs
+@as_command
 async def prune_command(call: CommandCall, dry_run: bool) -> int:
     """Remove what has expired, and what is not kept any longer.
 

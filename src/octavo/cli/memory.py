@@ -9,12 +9,12 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs, several
-from octavo.cli.tables import TEXT, WHEN, figures, owner_text, plain, quoted, when
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
+from octavo.cli.tables import TEXT, WHEN, column_time, figures, owner_text, quote, to_line
 from octavo.config import local_path
 from octavo.erasing import Certificate, scrub
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.events.retention import age
+from octavo.events.retention import parse_age
 from octavo.kernel.ids import now
 from octavo.layers import CATEGORIES, Layer
 from octavo.layers.records import COLLECTIONS
@@ -46,7 +46,7 @@ _OF_ONE = ("layer", "category", *_ENDS, "reason")
 @option.text("--expires", "WHEN", "Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
 @option.reason
 @option.where
-@runs
+@as_command
 async def add_command(
     call: CommandCall, said: str, no_infer: bool, metadata: str | None, **given: Any
 ) -> int:
@@ -64,13 +64,13 @@ async def add_command(
     except UnicodeDecodeError as error:
         raise ConfigError(f"stdin is not UTF-8: {error}") from None
     extra = parse_metadata(metadata)
-    wanted = _wanted(given, no_infer)
+    wanted = _fact_options(given, no_infer)
     async with open_memory(call, make=True) as memory:
         if no_infer:
             whose = Whose(**named)
             learnt = {**(extra or {}), **whose.learnt_in}
             kept = await memory.layers.remember(said, **whose.owner, metadata=learnt, **wanted)
-            call.say(f"remembered in the {kept.layer} layer as {kept.category}: {plain(kept.id)}")
+            call.say(f"remembered in the {kept.layer} layer as {kept.category}: {to_line(kept.id)}")
             return call.document(memory=kept)
         added = await memory.add(said, **named, metadata=extra)
     rows = [
@@ -83,7 +83,7 @@ async def add_command(
     ]
     call.say_table(("CHANGE", TEXT, "LAYER", "CATEGORY", "ID"), rows)
     counts: dict[str, Any] = {name: added.count(action) for action, name in _COUNTED.items()}
-    facts = several(len(rows), "fact")
+    facts = pluralize(len(rows), "fact")
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
     call.say(f"kept, and {facts} found in it: {told}" if rows else "kept; there is no fact in it")
     if added.note:
@@ -106,7 +106,7 @@ async def add_command(
 @option.flag("--everyone", "What is kept of everyone, in place of --user, --agent or --session.")
 @option.as_of
 @option.where
-@runs
+@as_command
 async def search_command(
     call: CommandCall,
     question: str,
@@ -164,7 +164,7 @@ def _say_hits(call: CommandCall, hits: Hits) -> None:
             f"{hit.score:.2f}",
             hit.text,
             hit.source,
-            when(hit.when),
+            column_time(hit.when),
             owner_text(hit.user_id, hit.agent_id, hit.session_id),
             hit.why,
             hit.id,
@@ -173,7 +173,7 @@ def _say_hits(call: CommandCall, hits: Hits) -> None:
     ]
     call.say_table(("SCORE", TEXT, "SOURCE", WHEN, "OWNER", "WHY", "ID"), rows)
     for note in hits.notes:
-        call.note(call.hidden(note))
+        call.note(call.mask(note))
     absent = "memory probably holds no answer"
     if not hits:
         call.note(f"nothing was found: {absent}")
@@ -188,7 +188,7 @@ def _say_hits(call: CommandCall, hits: Hits) -> None:
 @option.number("--max-tokens", "No more tokens than these.", 0, default=1000)
 @option.as_of
 @option.where
-@runs
+@as_command
 async def context_command(
     call: CommandCall, question: str, max_tokens: int, as_of: str | None, **named: Any
 ) -> int:
@@ -206,7 +206,7 @@ async def context_command(
     if block.text:
         call.say_lines(block.text)
     elif block.left_out:
-        call.note(f"nothing fits into {several(max_tokens, 'token')}; --max-tokens gives it more")
+        call.note(f"nothing fits into {pluralize(max_tokens, 'token')}; --max-tokens gives it more")
     else:
         call.note("nothing is remembered")
     if block.text and block.probably_absent:
@@ -231,7 +231,7 @@ async def context_command(
 )
 @option.yes
 @option.where
-@runs
+@as_command
 async def forget_command(
     call: CommandCall, dry_run: bool, keep_rejected: bool, scrub: bool | None, yes: bool, **named: str | None
 ) -> int:
@@ -253,7 +253,7 @@ async def forget_command(
     async with open_memory(call) as memory:
         beside = _beside(call, memory)
         if scrub_alone:
-            return _tell_scrubbed(call, await _scrubbed(call, memory, beside))
+            return _tell_scrubbed(call, await _scrub(call, memory, beside))
         asked = {**whose, **beside, "keep_rejected": keep_rejected}
         counted = await memory.forget(**asked, dry_run=True)
         rows = [(where, f"{count:,}") for where, count in counted.removed.items()]
@@ -262,10 +262,10 @@ async def forget_command(
             return call.document(certificate=counted)
         if not yes:
             [name] = whose.values()
-            call.confirm(f"Erase all this of {quoted(name)} for good?")
+            call.confirm(f"Erase all this of {quote(name)} for good?")
         certificate = await memory.forget(**asked)
         if scrubs:
-            done = await _scrubbed(call, memory, beside)
+            done = await _scrub(call, memory, beside)
             certificate = next(each for each in done if each.id == certificate.id)
     _say_erased(call, certificate)
     return call.document(ok=certificate.scrub != "found", certificate=certificate)
@@ -279,7 +279,7 @@ def _beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
     return {"vault": vault, "queue": settings.failure_queue.directory}
 
 
-async def _scrubbed(call: CommandCall, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
+async def _scrub(call: CommandCall, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
     key = memory.layers.digest_key
     with call.progress("scrubbed", "step") as tell:
         return await scrub(memory.store, key, **beside, progress=lambda _, done, total: tell(done, total))
@@ -340,7 +340,7 @@ def layer_of(layer: Layer | None, category: str | None) -> Layer:
     return layer or of or "event"
 
 
-def _wanted(given: dict[str, Any], no_infer: bool) -> dict[str, Any]:
+def _fact_options(given: dict[str, Any], no_infer: bool) -> dict[str, Any]:
     """What was said about one memory, as the layers are told it."""
     said = [f"--{name}" for name in _OF_ONE if given[name]]
     if not no_infer:
@@ -359,7 +359,7 @@ def _wanted(given: dict[str, Any], no_infer: bool) -> dict[str, Any]:
         "layer": layer_of(given["layer"], given["category"]),
         "category": given["category"],
         "is_permanent": True if given["permanent"] else None,
-        "ttl_seconds": None if given["ttl"] is None else age(given["ttl"]).total_seconds(),
+        "ttl_seconds": None if given["ttl"] is None else parse_age(given["ttl"]).total_seconds(),
         "expiry_date": expires,
         "reason": given["reason"],
     }

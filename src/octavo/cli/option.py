@@ -17,7 +17,7 @@ CATEGORY_NAMES = [name for names in CATEGORIES.values() for name in names]
 OVERRIDES = "octavo.overrides"
 
 
-def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def combine(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator; `--help` lists them in this order."""
 
     def apply(command: F) -> F:
@@ -71,7 +71,7 @@ def _overrides(setting: str) -> dict[str, Any]:
 
 # --- where, and how
 
-configured = together(
+configured = combine(
     text(
         "--config",
         "FILE",
@@ -80,15 +80,13 @@ configured = together(
     ),
     flag("--verbose", "Say which settings are not defaults, and what decided."),
 )
-store = together(
-    configured, text("--store url", "URL", f"The store. {STORE_DEFAULT}", setting="database.dsn")
-)
-store_argument = together(click.argument("url", required=False, **_overrides("database.dsn")))
-where = together(
+store = combine(configured, text("--store url", "URL", f"The store. {STORE_DEFAULT}", setting="database.dsn"))
+store_argument = combine(click.argument("url", required=False, **_overrides("database.dsn")))
+where = combine(
     store, text("--tenant", "NAME", "Of this tenant. [default: as configured]", setting="service.tenant")
 )
 yes = flag("--yes -y", "Do not ask.")
-resumable = together(
+resumable = combine(
     text(
         "--state",
         "FILE",
@@ -97,7 +95,7 @@ resumable = together(
     ),
     flag("--restart", "Forget an interrupted run and begin again."),
 )
-printing = together(
+printing = combine(
     flag("--json as_json", "Print one JSON document, for programs."),
     flag("--quiet -q", "Say nothing but errors."),
     flag("--debug", "Show the traceback of an error.", envvar="OCTAVO_DEBUG"),
@@ -105,7 +103,7 @@ printing = together(
 
 # --- of memories
 
-owner = together(
+owner = combine(
     text("--user user_id", "NAME", f"Whose memory it is. [default: {DEFAULT_USER}, unless --agent is given]"),
     text("--agent agent_id", "NAME", "The agent's own memory; with --user, the user's with this agent."),
 )

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, indented, root, runs, several
+from octavo.cli.command import CommandCall, as_command, check_exists, format_json, pluralize, root
 from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _WIDEST = 200  # characters of an error that a line shows
 
-_folder_option = option.together(
+_folder_option = option.combine(
     option.configured,
     option.text(
         "--dir",
@@ -32,7 +32,7 @@ _folder_option = option.together(
         setting="failure_queue.directory",
     ),
 )
-_which = option.together(
+_which = option.combine(
     click.argument("ids", nargs=-1, metavar="[ID]..."), option.flag("--all everything", "All of them.")
 )
 
@@ -53,7 +53,7 @@ def queue() -> None:
 @queue.command("status")
 @option.flag("--strict", "Fail (status 1) when there are dead letters or damaged lines.")
 @_folder_option
-@runs
+@as_command
 def status_command(call: CommandCall, strict: bool) -> int:
     """Say how much waits, how much was given up and what was damaged.
 
@@ -65,13 +65,13 @@ def status_command(call: CommandCall, strict: bool) -> int:
     status = inspect(_folder(call))
     call.say(status.directory)
     since = f", the oldest since {time_text(status.oldest_at)}" if status.oldest_at else ""
-    call.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
+    call.say(f"  {'waiting':14}{pluralize(status.waiting, 'write')}{since}")
     call.say(f"  {'dead letters':14}{status.dead:,}")
     call.say(f"  {'bad lines':14}{status.bad_lines:,}")
-    call.say(f"  {'files':14}{status.files:,}, {several(status.bytes, 'byte')}")
+    call.say(f"  {'files':14}{status.files:,}, {pluralize(status.bytes, 'byte')}")
     for slot in status.slots:
         held = "in use" if slot.alive else "for the next service to take over"
-        call.say(f"  {f'slot {slot.number}':14}{several(slot.waiting, 'write')}, {held}")
+        call.say(f"  {f'slot {slot.number}':14}{pluralize(slot.waiting, 'write')}, {held}")
     bad = strict and bool(status.dead or status.bad_lines)
     return call.document(ok=not bad, **msgspec.to_builtins(status))
 
@@ -81,7 +81,7 @@ def status_command(call: CommandCall, strict: bool) -> int:
 @option.flag("--waiting", "What waits, instead of what was given up.")
 @option.limit(100, "At most N, oldest first.")
 @_folder_option
-@runs
+@as_command
 def list_command(call: CommandCall, id_: str | None, waiting: bool, limit: int) -> int:
     """List dead letters with the errors that killed them, or show one whole.
 
@@ -93,13 +93,13 @@ def list_command(call: CommandCall, id_: str | None, waiting: bool, limit: int) 
     folder = _folder(call)
     if id_ is not None:
         entry = _one(folder, id_)
-        call.say_lines(indented(entry))
+        call.say_lines(format_json(entry))
         return call.document(entry=entry)
     entries: Iterable[Waiting | DeadLetter] = peek(folder) if waiting else Spool(folder).dead
     listed = list(islice(entries, limit + 1))
     more, listed = len(listed) > limit, listed[:limit]
     for each in listed:
-        call.say(call.hidden(_row(each)))
+        call.say(call.mask(_row(each)))
     if not listed:
         call.say("nothing waits" if waiting else "no dead letters")
     if more:
@@ -117,7 +117,7 @@ def list_command(call: CommandCall, id_: str | None, waiting: bool, limit: int) 
     setting="database.dsn",
 )
 @_folder_option
-@runs
+@as_command
 def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) -> int:
     """Put dead letters back into the queue, and bring what waits to its store.
 
@@ -140,15 +140,15 @@ def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) ->
         with Spool(folder) as spool:
             missing = _missing(spool, ids)
             revived = spool.revive(None if everything else ids)
-        call.say(f"put {several(revived, 'dead letter')} back into the queue")
+        call.say(f"put {pluralize(revived, 'dead letter')} back into the queue")
     stored, left, error = 0, 0, ""
     if delivers:
         with call.progress("stored", "write") as progress:
             stored, left, error = asyncio.run(_deliver(call, folder, progress))
-        call.say(f"stored {several(stored, 'write')}")
+        call.say(f"stored {pluralize(stored, 'write')}")
     _note_missing(call, missing)
     if left:
-        call.note(f"{several(left, 'write')} not stored: {call.hidden(error)}")
+        call.note(f"{pluralize(left, 'write')} not stored: {call.mask(error)}")
     ok = not missing and not left
     return call.document(ok=ok, revived=revived, stored=stored, left=left, missing=missing)
 
@@ -157,7 +157,7 @@ def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) ->
 @_which
 @option.yes
 @_folder_option
-@runs
+@as_command
 def discard_command(call: CommandCall, ids: tuple[str, ...], everything: bool, yes: bool) -> int:
     """Forget dead letters for ever.
 
@@ -169,9 +169,9 @@ def discard_command(call: CommandCall, ids: tuple[str, ...], everything: bool, y
     missing = _missing(spool, ids)
     count = spool.dead.count if everything else len(set(ids)) - len(missing)
     if count and not yes:
-        call.confirm(f"Forget {several(count, 'dead letter')} for ever?")
+        call.confirm(f"Forget {pluralize(count, 'dead letter')} for ever?")
     gone = spool.dead.discard(None if everything else ids) if count else 0
-    call.say(f"forgot {several(gone, 'dead letter')}")
+    call.say(f"forgot {pluralize(gone, 'dead letter')}")
     _note_missing(call, missing)
     return call.document(ok=not missing, discarded=gone, missing=missing)
 
@@ -262,7 +262,7 @@ def _one(folder: Path, id_: str) -> Waiting | DeadLetter:
 def _row(entry: Waiting | DeadLetter) -> str:
     """One write in one line: which, when, what it does, what went wrong."""
     at = entry.died_at if isinstance(entry, DeadLetter) else entry.queued_at
-    tried = f" after {several(entry.attempts, 'attempt')}" if entry.attempts else ""
+    tried = f" after {pluralize(entry.attempts, 'attempt')}" if entry.attempts else ""
     error = " ".join(entry.error.split())[:_WIDEST]
     wrong = f": {error}" if error else ""
     return f"{entry.id}  {time_text(at)}  {_does(entry.ops)}{tried}{wrong}"

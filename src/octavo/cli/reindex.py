@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, root, runs, several
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
 from octavo.cli.tables import time_text
 from octavo.config import Settings
 from octavo.errors import ConfigError, StoreUnavailable
@@ -17,7 +17,7 @@ from octavo.kernel.model import Scope
 from octavo.kernel.ports import Embedder, Lexicon, Searches, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 from octavo.wraps import Indexed
 from octavo.wraps.vectors.indexed import COLLECTIONS
 
@@ -43,7 +43,7 @@ _DONE |= {"unlinked": "file removed", "pending": "pending"}
 @option.text("--embedder", "SPEC", "The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5.")
 @option.text("--forget", "SPACE", "Remove the vectors of a model that is no longer used.", multiple=True)
 @option.configured
-@runs
+@as_command
 async def reindex_command(
     call: CommandCall,
     verify: bool,
@@ -81,7 +81,7 @@ async def reindex_command(
             wrong = done["refused"]
             if opened is not None:
                 done["other_spaces"] = await _forget_spaces(call, opened, vectors["forget"])
-    return call.document(ok=not wrong, url=shown(url), verify=verify, **done, seconds=call.seconds)
+    return call.document(ok=not wrong, url=mask_url(url), verify=verify, **done, seconds=call.seconds)
 
 
 def _check_options(
@@ -142,7 +142,7 @@ async def _rebuild(
     done: dict[str, Any] = {"terms": {}, "embedded": None, "refused": 0, "other_spaces": []}
     if searching is not None:
         done["terms"] = await _rebuild_terms(call, searching, which["collections"])
-        total = several(sum(done["terms"].values()), "record")
+        total = pluralize(sum(done["terms"].values()), "record")
         call.say(f"indexed {total} by terms in {call.seconds:.1f} s")
     if indexed is not None:
         done |= await _rebuild_vectors(call, indexed, **which)
@@ -178,9 +178,9 @@ async def _rebuild_vectors(call: CommandCall, indexed: Indexed, **which: Any) ->
     with call.progress("embedded") as progress:
         embedded = await indexed.reindex_vectors(progress, **which)
     status = await indexed.status()
-    call.say(f"embedded {several(embedded, 'record')} by {status.serving} in {call.seconds:.1f} s")
+    call.say(f"embedded {pluralize(embedded, 'record')} by {status.serving} in {call.seconds:.1f} s")
     if status.failures:
-        texts = several(status.failures, "text")
+        texts = pluralize(status.failures, "text")
         call.note(f"{texts} not embedded ({status.last_error}); tried again by whoever opens the store")
     return {"embedded": embedded, "refused": status.failures}
 
@@ -207,9 +207,9 @@ async def _verify(
             for key in keys:
                 call.say(f"{key.collection} {key.id} ({key.scope_key}): {what}")
         if found.waiting:
-            call.note(f"{several(found.waiting, 'write')} not embedded yet")
+            call.note(f"{pluralize(found.waiting, 'write')} not embedded yet")
         done["vectors"] = found
-    call.say(f"{several(count, 'difference')}; octavo reindex mends them" if count else "no differences")
+    call.say(f"{pluralize(count, 'difference')}; octavo reindex mends them" if count else "no differences")
     return count, done
 
 
@@ -220,13 +220,13 @@ def _say_terms(call: CommandCall, lexicon: Lexicon) -> int:
     if lexicon.stray:
         call.say(f"{lexicon.collection}: entries of records that are gone: {lexicon.stray:,}")
     if lexicon.waiting:
-        call.note(f"{lexicon.collection}: {several(lexicon.waiting, 'record')} not indexed yet")
+        call.note(f"{lexicon.collection}: {pluralize(lexicon.waiting, 'record')} not indexed yet")
     return len(lexicon.missing) + lexicon.stray
 
 
 # --- the vault
 
-_which = option.together(
+_which = option.combine(
     option.store,
     option.text(
         "--root",
@@ -258,7 +258,7 @@ def vault() -> None:
 
 @vault.command("status")
 @_which
-@runs
+@as_command
 async def status_command(call: CommandCall) -> int:
     """Say which documents there are, which wait to be synced and what is wrong.
 
@@ -271,7 +271,7 @@ async def status_command(call: CommandCall) -> int:
         status = await vault.status()
     call.say(status.root)
     for kind, count in status.documents.items():
-        call.say(f"  {kind:14}{several(count, 'document')}")
+        call.say(f"  {kind:14}{pluralize(count, 'document')}")
     at = "never" if status.synced_at is None else time_text(status.synced_at)
     call.say(f"  {'last synced':14}{at}")
     _say_keys(call, "not synced", status.unsynced)
@@ -283,7 +283,7 @@ async def status_command(call: CommandCall) -> int:
 @click.argument("folder", required=False)
 @option.text("--versions", "KEY", "Instead: what this document said before, from the store.")
 @_which
-@runs
+@as_command
 async def list_command(call: CommandCall, folder: str | None, versions: str | None) -> int:
     """List the documents, or those of a FOLDER such as users or facts.
 
@@ -303,13 +303,13 @@ async def list_command(call: CommandCall, folder: str | None, versions: str | No
     for each in listed:
         waits = "" if each.synced else "  not synced"
         row = f"{each.key:32} {each.kind:10} {each.updated_at:%Y-%m-%d %H:%M}"
-        call.say(f"{row}  version {each.version}, {several(each.size, 'byte')}{waits}")
+        call.say(f"{row}  version {each.version}, {pluralize(each.size, 'byte')}{waits}")
     return call.document(documents=listed)
 
 
 @vault.command("sync")
 @_which
-@runs
+@as_command
 async def sync_command(call: CommandCall) -> int:
     """Bring the files and the store together.
 
@@ -325,7 +325,7 @@ async def sync_command(call: CommandCall) -> int:
 
 @vault.command("reindex")
 @_which
-@runs
+@as_command
 async def vault_reindex_command(call: CommandCall) -> int:
     """Sync, then build anew what documents and all other records are found by.
 
@@ -388,7 +388,7 @@ async def _sync(call: CommandCall, vault: "Vault") -> "SyncReport":
     for name, word in _DONE.items():
         _say_keys(call, word, getattr(report, name))
     _note_problems(call, report.problems)
-    call.say(f"{several(report.changed, 'document')} changed, {report.unchanged:,} unchanged")
+    call.say(f"{pluralize(report.changed, 'document')} changed, {report.unchanged:,} unchanged")
     return report
 
 
@@ -401,7 +401,7 @@ async def _reindex(call: CommandCall, assembled: "Assembled") -> dict[str, Any]:
                 "no vectors are configured (vector.enabled), and this store keeps no index of terms"
             )
         terms = await _rebuild_terms(call, store)
-        total = several(sum(terms.values()), "record")
+        total = pluralize(sum(terms.values()), "record")
         call.say(f"no vectors are configured (vector.enabled); indexed {total} by terms")
         return {"terms": terms, "embedded": None, "refused": 0}
     return {"terms": {}, **await _rebuild_vectors(call, indexed)}

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, root
 from octavo.cli.memory import open_memory
 from octavo.cli.tables import time_text
 from octavo.config import local_path
@@ -20,7 +20,7 @@ from octavo.mcp.callers import ToolCaller, ToolLimits, Toolset
 from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.stores import open_store
 from octavo.util.extras import missing_packages, store_extra
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
     from octavo.config import Settings
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     setting="server.console",
 )
 @option.flag("--sample", "Begin with one user to look at, user123.")
-@runs
+@as_command
 def serve_command(call: CommandCall, sample: bool) -> int:
     """Serve memories, events and logs over HTTP.
 
@@ -87,7 +87,7 @@ def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", por
     server = settings.server
     host = f"[{server.host}]" if ":" in server.host else server.host
     address = f"http://{host}:{port}"
-    store = shown(settings.database.dsn)
+    store = mask_url(settings.database.dsn)
     who = "no key needed, only this machine can call"
     if server.needs_key:
         missing = ", and there is none: octavo keys create NAME makes one"
@@ -128,7 +128,7 @@ def keys() -> None:
 @option.text("--user", "NAME", "The only user whose memory it opens. [default: every user of the tenant]")
 @option.text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
 @option.store
-@runs
+@as_command
 async def create_command(
     call: CommandCall, name: str, access: Any, tenant: str | None, user: str | None, expires: str | None
 ) -> int:
@@ -154,7 +154,7 @@ async def create_command(
 @keys.command("list")
 @option.text("--tenant", "NAME", "Only this tenant's. [default: every tenant]")
 @option.store
-@runs
+@as_command
 async def list_command(call: CommandCall, tenant: str | None) -> int:
     """List every key there is or was, oldest first; what it opens with is not known.
 
@@ -173,7 +173,7 @@ async def list_command(call: CommandCall, tenant: str | None) -> int:
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @option.store
-@runs
+@as_command
 async def revoke_command(call: CommandCall, key_id: str) -> int:
     """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
 
@@ -223,7 +223,7 @@ def _row(info: KeyInfo) -> str:
 @option.choice("--install client", CLIENTS, "Write the lines that let this program start it, and end.")
 @option.flag("--yes -y", "With --install, do not ask.")
 @option.where
-@runs
+@as_command
 async def mcp_command(call: CommandCall, client: str | None, yes: bool) -> int:
     """Serve memory over MCP on stdin and stdout.
 

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-from octavo.kernel.text import printable
+from octavo.kernel.text import escape_controls
 
 #: The column whose cells are cut first; ids, in the last one, never are.
 TEXT = "TEXT"
@@ -26,7 +26,7 @@ def figures(rows: Sequence[Sequence[str]]) -> str:
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
     """The lines of a table; with `columns`, the texts are cut so that a row fits into so many."""
-    cells = [list(header), *([plain(cell) for cell in row] for row in rows)]
+    cells = [list(header), *([to_line(cell) for cell in row] for row in rows)]
     last = len(header) - 1
     if columns is not None:
         text = header.index(TEXT)
@@ -72,14 +72,14 @@ def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def plain(text: str) -> str:
+def to_line(text: str) -> str:
     """A stored text on one line: runs of spaces and line ends are one space."""
-    return printable(" ".join(text.split()))
+    return escape_controls(" ".join(text.split()))
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A stored text inside of a sentence."""
-    text = plain(text)
+    text = to_line(text)
     return f"“{text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + '…'}”"
 
 
@@ -88,7 +88,7 @@ def time_text(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def when(at: datetime) -> str:
+def column_time(at: datetime) -> str:
     """A time in a column whose header says that it is UTC."""
     return f"{at:%Y-%m-%d %H:%M}"
 

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, root, runs, several
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
 from octavo.cli.tables import figures
 from octavo.errors import ConfigError
 from octavo.importers import FORMATS
@@ -21,7 +21,7 @@ from octavo.memory.searching import DEFAULT_USER
 from octavo.stores import open_store
 from octavo.transfer import BadLine, Moved, copy, export, import_
 from octavo.util.file_modes import open_file
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
     from octavo.importers.writing import Brought, Preview
@@ -30,14 +30,14 @@ MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
 _REST = ("collections", "bad", "unreadable", "left_out")
 _OWNERS = ("tenant", "user", "agent", "session")
 
-_which = option.together(
+_which = option.combine(
     option.collections("Only this collection; may be given several times. [default: all]", SHAPES),
     option.text("--tenant", "NAME", "Only this tenant's records. [default: every tenant]"),
     option.text("--user", "NAME", "Only this user's records."),
     option.text("--agent", "NAME", "Only this agent's records."),
     option.text("--session", "NAME", "Only this session's records."),
 )
-_pace = option.together(
+_pace = option.combine(
     option.number("--batch", "Records per read and write; fewer when they are large.", 1, default=1000),
     option.resumable,
 )
@@ -49,7 +49,7 @@ _pace = option.together(
 @_which
 @_pace
 @option.store
-@runs
+@as_command
 async def copy_command(call: CommandCall, source: str, target: str | None, **given: Any) -> int:
     """Copy every record of SOURCE into TARGET, or into the store of --store.
 
@@ -67,7 +67,7 @@ async def copy_command(call: CommandCall, source: str, target: str | None, **giv
             if arguments["scope"] is None:
                 call.warn_of_tenants(old)
             moved = await copy(old, new, progress=progress, **arguments)
-    return _tell(call, "copied", moved, source=shown(source), target=shown(target))
+    return _tell(call, "copied", moved, source=mask_url(source), target=mask_url(target))
 
 
 @root.command("export")
@@ -83,7 +83,7 @@ async def copy_command(call: CommandCall, source: str, target: str | None, **giv
 @option.text("--page", "FILE", "With --user: also a page of Markdown to read.")
 @_pace
 @option.store
-@runs
+@as_command
 async def export_command(
     call: CommandCall, source: str | None, file: str | None, format_: str, page: str | None, **given: Any
 ) -> int:
@@ -124,7 +124,7 @@ async def export_command(
                 await write_page(opened, reach, page)
             out = sys.stdout.buffer if to == "-" else to
             moved = await export(opened, out, progress=progress, **arguments)
-    return _tell(call, "exported", moved, source=shown(store), file=to)
+    return _tell(call, "exported", moved, source=mask_url(store), file=to)
 
 
 @root.command("import")
@@ -146,7 +146,7 @@ async def export_command(
 @option.text("--set-aside", "FILE", "Where skipped lines of an export go. [default: SOURCE.bad]")
 @_pace
 @option.store
-@runs
+@as_command
 async def import_command(
     call: CommandCall, source: str, target: str | None, format_: str | None, **given: Any
 ) -> int:
@@ -202,7 +202,7 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
                 **arguments,
             )
     more = {"bad": moved.bad, "bad_lines": first, "set_aside": str(set_aside) if written else None}
-    return _tell(call, "imported", moved, file=file, target=shown(store), **more)
+    return _tell(call, "imported", moved, file=file, target=mask_url(store), **more)
 
 
 def _check_file(file: str) -> None:
@@ -216,7 +216,7 @@ def _store(call: CommandCall, url: str | None) -> str:
     """The store that is meant: the one that stands in its place, or of --store or the settings."""
     if url is not None:
         if "database.dsn" in call.overrides:
-            raise ConfigError(f"two stores are named: {shown(url)} and --store; name one")
+            raise ConfigError(f"two stores are named: {mask_url(url)} and --store; name one")
         call.overrides["database.dsn"] = ("URL", url)
     return call.settings.database.dsn
 
@@ -231,7 +231,7 @@ def _arguments(call: CommandCall, given: dict[str, Any], source: str, target: st
         told = {"collections": given["collections"] or None, "scope": scope}
     state = None
     if "-" not in (source, target):  # a stream cannot be taken up again
-        names = [shown(source), shown(target)], msgspec.to_builtins(told)
+        names = [mask_url(source), mask_url(target)], msgspec.to_builtins(told)
         state = call.state_file(given["state"], given["restart"], call.command, *names)
     return {**told, "resume": state, "batch": given["batch"]}
 
@@ -241,7 +241,7 @@ def moved_text(done: str, moved: Any, thing: str = "record") -> str:
     aside = [f"{moved.read - moved.added:,} already there"] if moved.read > moved.added else []
     aside += [f"{moved.resumed:,} more by an earlier run"] if moved.resumed else []
     inside = f" ({', '.join(aside)})" if aside else ""
-    return f"{done} {several(moved.read, thing)}{inside}"
+    return f"{done} {pluralize(moved.read, thing)}{inside}"
 
 
 def _tell(call: CommandCall, done: str, moved: Moved, **more: Any) -> int:
@@ -250,7 +250,7 @@ def _tell(call: CommandCall, done: str, moved: Moved, **more: Any) -> int:
     call.say(f"{moved_text(done, moved)} in {seconds:.1f} s", err=to_stdout)
     if moved.bad:
         where = f", set aside in {more['set_aside']}" if more["set_aside"] else ""
-        call.note(f"{several(moved.bad, 'bad line')}{where}")
+        call.note(f"{pluralize(moved.bad, 'bad line')}{where}")
     numbers = {name: getattr(moved, name) for name in ("read", "added", "resumed", "collections")}
     return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=seconds)
 
@@ -275,26 +275,26 @@ async def _import_foreign(
     if given["dry_run"]:
         with call.progress("read") as progress:
             told = await preview(begin, progress)
-        return _tell_preview(call, told, shown(named), shown(store))
-    run = spell(["import", format_, shown(named), msgspec.to_builtins(owner)])
-    state = call.state_file(given["state"], given["restart"], call.command, run, shown(store))
+        return _tell_preview(call, told, mask_url(named), mask_url(store))
+    run = spell(["import", format_, mask_url(named), msgspec.to_builtins(owner)])
+    state = call.state_file(given["state"], given["restart"], call.command, run, mask_url(store))
     with call.progress("imported") as progress:
         async with open_store(store) as opened:
             brought = await bring(begin, opened, run, batch=given["batch"], progress=progress, resume=state)
     call.say(f"{moved_text('imported', brought)} in {call.seconds:.1f} s")
     _tell_rest(call, brought)
     numbers = {name: getattr(brought, name) for name in ("read", "added", "resumed", *_REST)}
-    more = {"source": shown(named), "target": shown(store), "seconds": call.seconds}
+    more = {"source": mask_url(named), "target": mask_url(store), "seconds": call.seconds}
     return call.document(ok=not brought.bad, **msgspec.to_builtins(numbers), **more)
 
 
 def _tell_preview(call: CommandCall, told: "Preview", source: str, store: str) -> int:
     """Print what an import would bring; the exit status."""
-    call.say(f"{source}: {several(told.read, 'record')}; nothing is written")
+    call.say(f"{source}: {pluralize(told.read, 'record')}; nothing is written")
     rows = [(kind, f"{count:,}") for kind, count in sorted(told.kinds.items())]
     if rows:
         call.say_lines(figures(rows))
-    call.say(f"{several(told.users, 'user')}, {several(told.sessions, 'session')}")
+    call.say(f"{pluralize(told.users, 'user')}, {pluralize(told.sessions, 'session')}")
     for sample in told.samples:
         call.say(f"  {' '.join(filter(None, (sample.user, sample.session, sample.kind)))}: {sample.text}")
     _tell_rest(call, told)
@@ -328,5 +328,5 @@ async def _export_folder(call: CommandCall, store: str, to: str, given: dict[str
     owner = {"agent": agent} if agent and not user else {"user": user or DEFAULT_USER}
     async with open_store(store) as opened:
         pages = await write_memory_folder(opened, Path(to), Scope(tenant=given["tenant"] or "", **owner))
-    call.say(f"exported {several(sum(pages.values()), 'fact')} to {to} in {call.seconds:.1f} s")
-    return call.document(files=pages, facts=sum(pages.values()), source=shown(store), folder=to)
+    call.say(f"exported {pluralize(sum(pages.values()), 'fact')} to {to} in {call.seconds:.1f} s")
+    return call.document(files=pages, facts=sum(pages.values()), source=mask_url(store), folder=to)

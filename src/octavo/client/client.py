@@ -30,7 +30,7 @@ from octavo.client.exchange import (
     Exchange,
     Request,
     drop_unset,
-    given_params,
+    make_params,
     owner_path,
     path_name,
 )
@@ -39,7 +39,7 @@ from octavo.errors import InvalidQuery, StoreClosed
 from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context, Hits
 from octavo.util.attributes import Fixed
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 from octavo.util.sync import Portal, blocking
 
 
@@ -96,7 +96,7 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> list[Fact]:
         """Who somebody is, what changed last first; `as_of` is how it was then."""
-        params = given_params(category=category, limit=limit, as_of=as_of)
+        params = make_params(category=category, limit=limit, as_of=as_of)
         path = f"{owner_path(user_id, agent_id)}/profile"
         return await self._list(path, "memories", Fact, params, 10_000, page=10_000)
 
@@ -112,7 +112,7 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> list[Fact]:
         """What happened to somebody, newest first; 50 unless told otherwise."""
-        params = given_params(category=category, limit=limit, since=since, until=until, as_of=as_of)
+        params = make_params(category=category, limit=limit, since=since, until=until, as_of=as_of)
         return await self._list(f"{owner_path(user_id, agent_id)}/events", "memories", Fact, params, 50)
 
     async def get(self, memory_id: str) -> MemoryWithHistory:
@@ -142,7 +142,7 @@ class AsyncClient(Exchange):
             raise InvalidQuery("logs takes a memory_id, or a user_id or agent_id, not both")
         else:
             path = f"/memory/{path_name(memory_id)}/logs"
-        params = given_params(memory_layer=memory_layer, action=action, limit=limit)
+        params = make_params(memory_layer=memory_layer, action=action, limit=limit)
         return await self._list(path, "logs", LogEntry, params, 100)
 
     async def revise(
@@ -181,7 +181,7 @@ class AsyncClient(Exchange):
     ) -> Fact:
         """Remove a memory, and answer what it was; its log stays. What goes `forever` is not learnt again."""
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
-        params = given_params(reason=reason, forever="true" if forever else None)
+        params = make_params(reason=reason, forever="true" if forever else None)
         return await self._ask(Request("DELETE", path, params), Fact)
 
     async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
@@ -196,7 +196,7 @@ class AsyncClient(Exchange):
 
         What was rejected can stay so: its digests are kept.
         """
-        params = given_params(
+        params = make_params(
             dry_run=dry_run or None, scrub=scrub or None, keep_rejected=keep_rejected or None
         )
         return await self._ask(Request("DELETE", f"/users/{path_name(user_id)}", params), Certificate)
@@ -312,22 +312,22 @@ class AsyncClient(Exchange):
         self, session: str | None = None, *, limit: int | None = None, user_id: str | None = None
     ) -> list[Event]:
         """What was observed last, newest first; in one session or in all, for one user or for all."""
-        params = given_params(session=session, limit=limit, user_id=user_id)
+        params = make_params(session=session, limit=limit, user_id=user_id)
         return await self._list("/events", "events", Event, params, 50)
 
     async def turns(self, session: str, *, limit: int | None = None) -> list[Turn]:
         """What the agent did last in a session, newest first."""
         return await self._list(
-            f"/sessions/{path_name(session)}/turns", "turns", Turn, given_params(limit=limit), 50
+            f"/sessions/{path_name(session)}/turns", "turns", Turn, make_params(limit=limit), 50
         )
 
     async def sessions(self, *, limit: int | None = None) -> list[Session]:
         """The sessions of the newest events, the latest first."""
-        return await self._list("/sessions", "sessions", Session, given_params(limit=limit), 100)
+        return await self._list("/sessions", "sessions", Session, make_params(limit=limit), 100)
 
     async def users(self, *, limit: int | None = None) -> list[User]:
         """Who has memories, by name; 100 unless told otherwise."""
-        return await self._list("/users", "users", User, given_params(limit=limit), 100)
+        return await self._list("/users", "users", User, make_params(limit=limit), 100)
 
     async def export(self, to: Path | str, *, user_id: str, page: bool = False) -> int:
         """Write everything of a user to a file, as the lines that `octavo import` reads or as a page for people; how many bytes."""
@@ -391,7 +391,7 @@ class Client:
         return self._behind
 
     def __repr__(self) -> str:
-        return f"Client({shown(self.base_url)!r})"
+        return f"Client({mask_url(self.base_url)!r})"
 
     def close(self) -> None:
         """Let go of the connections; a second call does nothing."""

@@ -26,10 +26,10 @@ from octavo.errors import (
     StoreError,
     StoreUnavailable,
 )
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.util.attributes import Fixed
 from octavo.util.file_modes import open_file
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 T = TypeVar("T")
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -106,7 +106,7 @@ def _detail(body: bytes) -> str:
     return detail if isinstance(detail, str) else msgspec.json.encode(detail).decode()
 
 
-def checked_url(given: str | None) -> str:
+def check_url(given: str | None) -> str:
     """The address of a server: the given one, else OCTAVO_SERVER, else this machine; ConfigError if it is none."""
     if given is None:
         given = os.environ.get("OCTAVO_SERVER") or DEFAULT_URL
@@ -116,11 +116,11 @@ def checked_url(given: str | None) -> str:
     except ValueError:
         usable = False
     if not usable or "?" in given or "#" in given:
-        raise ConfigError(f"base_url {shown(given)!r} is no address of a server; try {DEFAULT_URL}")
+        raise ConfigError(f"base_url {mask_url(given)!r} is no address of a server; try {DEFAULT_URL}")
     return given.rstrip("/")
 
 
-def checked_key(given: str | None) -> str:
+def check_key(given: str | None) -> str:
     """The API key: the given one, else OCTAVO_API_KEY, else none."""
     key = (os.environ.get("OCTAVO_API_KEY", "") if given is None else given).strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
@@ -153,13 +153,13 @@ def path_name(given: str | None) -> str:
 def drop_unset(**named: Any) -> dict[str, Any]:
     """What was given of a body, with times in UTC."""
     return {
-        name: utc(value) if isinstance(value, datetime) else value
+        name: to_utc(value) if isinstance(value, datetime) else value
         for name, value in named.items()
         if value is not None and value is not UNSET
     }
 
 
-def given_params(**named: Any) -> dict[str, str | int | float]:
+def make_params(**named: Any) -> dict[str, str | int | float]:
     """What was given of a query, with times in UTC."""
     values = drop_unset(**named)
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
@@ -178,9 +178,9 @@ class Exchange:
         timeout: float = 10,
         retries: int = 2,
     ) -> None:
-        self.base_url = checked_url(base_url)
+        self.base_url = check_url(base_url)
         headers = {"Content-Type": "application/json", "User-Agent": "octavo-client"}
-        if key := checked_key(api_key):
+        if key := check_key(api_key):
             headers["Authorization"] = f"Bearer {key}"
         if timeout <= 0:
             raise ConfigError(f"timeout must be more than 0 seconds; got {timeout}")
@@ -188,7 +188,7 @@ class Exchange:
             raise ConfigError(f"retries must be 0 or more; got {retries}")
         self._retries = retries
         self._closed = False
-        self._server = shown(self.base_url)
+        self._server = mask_url(self.base_url)
         self._httpx = _import_httpx()
         self._http = self._httpx.AsyncClient(
             base_url=self.base_url,

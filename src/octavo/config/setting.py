@@ -12,7 +12,7 @@ from msgspec import Meta
 from msgspec import inspect as types
 
 from octavo.errors import ConfigError
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 PREFIX = "OCTAVO__"
 MOST = 1_000_000_000
@@ -85,7 +85,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             return list(value) if isinstance(value, tuple) else value
         if self.secret == "all":  # noqa: S105 - the name of a kind of secret
             return "…" if value else ""
-        return shown(value)
+        return mask_url(value)
 
     def read(self, text: str | list[str] | None, where: str, got: str = "") -> Any:
         """The value that a text from a file or a variable stands for; None is YAML's null.
@@ -119,9 +119,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError:
             wrong = True
         if wrong:  # raised out here: msgspec's own error must not hang on it
-            raise ConfigError(f"{where} is {self.expected}; got {got or self._named(value)}")
+            raise ConfigError(f"{where} is {self.expected}; got {got or self._describe(value)}")
 
-    def _named(self, value: Any) -> str:
+    def _describe(self, value: Any) -> str:
         if value is None:
             return "nothing: give a value or leave the line out"
         if not isinstance(value, (str, int, float, tuple)):
@@ -130,7 +130,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             return "text with a NUL in it"
         told = self.shown(value)
         # A URL may stand in the wrong line, and its password must not be told there either.
-        return repr(shown(told)[:200] if isinstance(told, str) else told)
+        return repr(mask_url(told)[:200] if isinstance(told, str) else told)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,11 +18,11 @@ from octavo.conversation.language import (
     ask,
     pick_prompt,
 )
-from octavo.conversation.memories import BaseChatMemory, log, number_from
+from octavo.conversation.memories import BaseChatMemory, at_least, log
 from octavo.errors import ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
-from octavo.util.sync import Twins, import_aside, waited
+from octavo.util.sync import Twins, as_plain, import_aside
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring
@@ -76,8 +76,8 @@ class EntityInfo(Twins):
         await self._learn(llm, prompt, new_context)
         self.last_updated = time.time()
 
-    initialize_info = waited(ainitialize_info)
-    update_info = waited(aupdate_info)
+    initialize_info = as_plain(ainitialize_info)
+    update_info = as_plain(aupdate_info)
 
     def to_dict(self) -> dict[str, Any]:
         """The entity as plain values, without its contexts: they are turns, which the history has."""
@@ -116,9 +116,9 @@ class ConversationEntityMemory(BaseChatMemory):
     """
 
     llm = Checked(as_model)
-    k = Checked(number_from(0, "k is a number of turns"))
+    k = Checked(at_least(0, "k is a number of turns"))
     language = Checked(as_language)
-    max_entities = Checked(number_from(1, "max_entities is a number"))
+    max_entities = Checked(at_least(1, "max_entities is a number"))
 
     def __init__(
         self,
@@ -189,9 +189,9 @@ class ConversationEntityMemory(BaseChatMemory):
             name: known.info
             for said in texts
             for name, known in self.entity_store.items()
-            if mentions(name, said)
+            if is_mentioned(name, said)
         }
-        return {self.entity_key: named, self.memory_key: self._shown(recent)}
+        return {self.entity_key: named, self.memory_key: self._format(recent)}
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Add the turn to the history, then learn what it says about whom."""
@@ -242,9 +242,9 @@ class ConversationEntityMemory(BaseChatMemory):
         """Learn what a text says about one entity."""
         await self._aupdate_entities([entity], context)
 
-    _extract_and_update_entities = waited(_aextract_and_update_entities)
-    _extract_entities = waited(_aextract_entities)
-    _update_entity_info = waited(_aupdate_entity_info)
+    _extract_and_update_entities = as_plain(_aextract_and_update_entities)
+    _extract_entities = as_plain(_aextract_entities)
+    _update_entity_info = as_plain(_aupdate_entity_info)
 
     async def _aupdate_entities(self, entities: list[str], context: str) -> None:
         """Learn what a text says about these, and forget those not heard of for longest when there are too many."""
@@ -308,7 +308,7 @@ class ConversationEntityMemory(BaseChatMemory):
         }
 
 
-def mentions(name: str, text: str) -> bool:
+def is_mentioned(name: str, text: str) -> bool:
     """Whether a text names this; a Latin name must stand there as a word."""
     if not name.isascii():
         return name.casefold() in text.casefold()
@@ -321,7 +321,7 @@ def gather(name: str, context: str, before: str = "") -> str:
     about = False
     for said in _ENDS.split(context):
         sentence = " ".join(said.split())
-        about = mentions(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
+        about = is_mentioned(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
         if not about or _QUESTION.search(sentence):
             continue
         if len(sentence) > LONGEST_SENTENCE:

@@ -71,59 +71,59 @@ def find_entities(text: str, limit: int = 20, known: Iterable[str] = ()) -> list
     found: list[_Found] = []
     taken = bytearray(len(text))
     # Sure rules first: what they take, a less sure one does not take apart.
-    rules = (_titles, _called, _organisations, _people, _places, _english)
-    for begin, end, name in chain(_again(text, known), *(rule(text) for rule in rules)):
+    rules = (_find_titles, _find_called, _find_organisations, _find_people, _find_places, _find_english)
+    for begin, end, name in chain(_find_known(text, known), *(rule(text) for rule in rules)):
         if not any(taken[begin:end]):
             taken[begin:end] = b"\1" * (end - begin)
             found.append((begin, end, name))
     return list(dict.fromkeys(name for _, _, name in sorted(found)))[:limit]
 
 
-def _again(text: str, known: Iterable[str]) -> Iterator[_Found]:
+def _find_known(text: str, known: Iterable[str]) -> Iterator[_Found]:
     for name in sorted((name for name in known if name in text), key=len, reverse=True):
         for match in re.finditer(re.escape(name), text):
             begin, end = match.span()
             # 李明 is not who 李明杰 is, nor Ann who Anna is.
-            if not (begin and _goes_on(text[begin - 1], name[0])) and (
-                end == len(text) or not _goes_on(text[end], name[-1])
+            if not (begin and _may_go_on(text[begin - 1], name[0])) and (
+                end == len(text) or not _may_go_on(text[end], name[-1])
             ):
                 yield begin, end, name
 
 
-def _goes_on(beside: str, edge: str) -> bool:
+def _may_go_on(beside: str, edge: str) -> bool:
     """Whether what stands beside the edge of a name may belong to the same name."""
     if _RUN.match(edge):
         return _RUN.match(beside) is not None and beside not in _BOUNDS
     return beside.isascii() and beside.isalnum()
 
 
-def _titles(text: str) -> Iterator[_Found]:
+def _find_titles(text: str) -> Iterator[_Found]:
     for match in _TITLE.finditer(text):
         if name := match.group(1).strip():
             yield match.start(), match.end(), name
 
 
-def _called(text: str) -> Iterator[_Found]:
+def _find_called(text: str) -> Iterator[_Found]:
     """What somebody or something is called, in so many words: 我叫…, 名叫…, 它叫…."""
     for match in _CALLED.finditer(text):
         given = match.group(1)
         if given[0].isascii():
             yield *match.span(1), given
             continue
-        name = _until_bound(given)
+        name = _cut_at_bound(given)
         # 叫 is also to shout, to order and to ask for: what follows is a name only when it ends like one.
         if 2 <= len(name) <= 4 and name not in _NOT_NAMES and (given == name or given[len(name)] in _BOUNDS):
             yield match.start(1), match.start(1) + len(name), name
 
 
-def _until_bound(given: str) -> str:
+def _cut_at_bound(given: str) -> str:
     for at, character in enumerate(given):
         if character in _BOUNDS and not (at and character in _WITHIN_NAMES):
             return given[:at]
     return given
 
 
-def _organisations(text: str) -> Iterator[_Found]:
+def _find_organisations(text: str) -> Iterator[_Found]:
     for run in _RUN.finditer(text):
         begin = run.start()
         for match in _ORGANISED.finditer(text, run.start(), run.end()):
@@ -148,15 +148,15 @@ def _organisations(text: str) -> Iterator[_Found]:
                 begin = match.end()
 
 
-def _people(text: str) -> Iterator[_Found]:
+def _find_people(text: str) -> Iterator[_Found]:
     for match in _TITLED.finditer(text):
-        if _begins(text, match.start()) and match.group() not in _NOT_NAMES:
+        if _may_begin(text, match.start()) and match.group() not in _NOT_NAMES:
             yield *match.span(), match.group()
     named: list[tuple[int, str]] = []
     for run in _RUN.finditer(text):
         at = run.start()
         while at < run.end():
-            if (name := _person(text, at, run.end())) is not None:
+            if (name := _read_person(text, at, run.end())) is not None:
                 named.append((at, name))
                 at += len(name)
             else:
@@ -168,11 +168,11 @@ def _people(text: str) -> Iterator[_Found]:
         yield at, at + len(known), known
 
 
-def _person(text: str, at: int, end: int) -> str | None:
+def _read_person(text: str, at: int, end: int) -> str | None:
     """The name of a person that begins here, if one does."""
-    if not _begins(text, at):
+    if not _may_begin(text, at):
         return None
-    if _NICKNAME.match(text, at, end) and _ends(text, at + 2, end):
+    if _NICKNAME.match(text, at, end) and _may_end(text, at + 2, end):
         name = text[at : at + 2]
         return None if name in _NOT_NICKNAMES or name[1] in _BOUNDS - _WITHIN_NAMES else name
     family = _SURNAME.match(text, at, end)
@@ -185,33 +185,33 @@ def _person(text: str, at: int, end: int) -> str | None:
             continue
         if "·" in given or text.startswith(_NOT_NAMES, at):
             return None
-        if _ends(text, last, end):
+        if _may_end(text, last, end):
             return text[at:last]
     return None
 
 
-def _begins(text: str, at: int) -> bool:
+def _may_begin(text: str, at: int) -> bool:
     """Whether a Chinese name may begin here: after a mark, a word that bounds names, or one that says who it is."""
     if at == 0 or not _RUN.match(text[at - 1]):
         return True
     return text[at - 1] in _BOUNDS or _RELATIONS.search(text[max(0, at - 4) : at]) is not None
 
 
-def _ends(text: str, at: int, end: int) -> bool:
+def _may_end(text: str, at: int, end: int) -> bool:
     return at >= end or text[at] in _BOUNDS
 
 
-def _places(text: str) -> Iterator[_Found]:
+def _find_places(text: str) -> Iterator[_Found]:
     for match in _PLACE.finditer(text):
         yield *match.span(), match.group()
 
 
-def _english(text: str) -> Iterator[_Found]:
+def _find_english(text: str) -> Iterator[_Found]:
     begins = {match.end() for match in _SENTENCE.finditer(text)} | {0, len(text) - len(text.lstrip())}
     alone: list[tuple[int, int, str]] = []
     inside: set[str] = set()
     for match in _PHRASE.finditer(text):
-        begin, name = _trimmed(match.start(), match.group())
+        begin, name = _trim(match.start(), match.group())
         if len(name) < 2 or not any(map(str.isalpha, name)):  # of "May 2023" only the year is left
             continue
         if begin in begins and " " not in name and not _MIXED.search(name):
@@ -225,7 +225,7 @@ def _english(text: str) -> Iterator[_Found]:
             yield begin, end, name
 
 
-def _trimmed(begin: int, phrase: str) -> tuple[int, str]:
+def _trim(begin: int, phrase: str) -> tuple[int, str]:
     """The phrase without words that are no part of a name, and where it begins now."""
     while phrase:
         first, _, rest = phrase.partition(" ")

@@ -24,7 +24,7 @@ from octavo.errors import InvalidRecord, StoreError
 from octavo.util.attributes import Fixed
 from octavo.util.disk import folder_turn, replace_file
 from octavo.util.file_modes import make_folder
-from octavo.util.sync import Closing, Twins, threaded
+from octavo.util.sync import Closing, Twins, as_async
 
 T = TypeVar("T")
 State: TypeAlias = dict[str, Any]
@@ -80,7 +80,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return list(self.messages[-at_least_zero("n", n) :]) if n else []
+        return list(self.messages[-check_count("n", n) :]) if n else []
 
     def count(self) -> int:
         """How many messages there are."""
@@ -88,7 +88,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        at_least_zero("keep_last", keep_last)
+        check_count("keep_last", keep_last)
         return self._drop_oldest(lambda held: max(0, len(held) - keep_last))
 
     def trim_before(self, kept: Sequence[BaseMessage]) -> int:
@@ -136,7 +136,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """`messages`, awaited."""
-        return await self._away(lambda: list(self.messages))
+        return await self._run_in_thread(lambda: list(self.messages))
 
     async def aadd_user_message(self, message: str | BaseMessage) -> None:
         """`add_user_message`, awaited."""
@@ -146,18 +146,18 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """`add_ai_message`, awaited."""
         await self.aadd_message(as_message(message, AIMessage))
 
-    aadd_message = threaded(add_message)
-    aadd_messages = threaded(add_messages)
-    aclear = threaded(clear)
-    areplace = threaded(replace)
-    alatest = threaded(latest)
-    acount = threaded(count)
-    atrim = threaded(trim)
-    atrim_before = threaded(trim_before)
-    aget_state = threaded(get_state)
-    aset_state = threaded(set_state)
-    afold_messages = threaded(fold_messages)
-    aclose = threaded(close)
+    aadd_message = as_async(add_message)
+    aadd_messages = as_async(add_messages)
+    aclear = as_async(clear)
+    areplace = as_async(replace)
+    alatest = as_async(latest)
+    acount = as_async(count)
+    atrim = as_async(trim)
+    atrim_before = as_async(trim_before)
+    aget_state = as_async(get_state)
+    aset_state = as_async(set_state)
+    afold_messages = as_async(fold_messages)
+    aclose = as_async(close)
 
     def _update(self, edit: Edit[T]) -> T:
         """Read, edit and write back what was changed: states first, so that a failure leaves both and not neither."""
@@ -192,7 +192,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
         """Add messages in this order."""
         self.messages.extend(messages)
 
-    async def _away(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return work()  # it never waits for anything
 
 
@@ -301,7 +301,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             raise StoreError(f"the history {self.file_path}: {error}") from error
 
 
-def at_least_zero(name: str, number: int) -> int:
+def check_count(name: str, number: int) -> int:
     """A number of messages; one below 0 is refused by name."""
     if number < 0:
         raise ValueError(f"{name} is 0 or more; got {number}")

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.util.user_code import called, foreign
+from octavo.util.user_code import call_function, translate_errors
 
 log = logging.getLogger("octavo.conversation")
 
@@ -137,8 +137,8 @@ async def ask(llm: LanguageModel, prompt: str) -> str:
     way = _callable_of(as_model(llm))
     if way is None:
         raise ModelError("there is no language model to ask")
-    with foreign("the language model failed"):
-        answered: Any = await called(way, prompt)
+    with translate_errors("the language model failed"):
+        answered: Any = await call_function(way, prompt)
     text = _text(answered)
     if not text:
         raise ModelError(f"the language model answered {answered!r:.80} instead of a text")

@@ -13,13 +13,13 @@ from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, a
 from octavo.errors import StoreUnavailable
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
-from octavo.util.sync import Twins, threaded, waited
+from octavo.util.sync import Twins, as_async, as_plain
 
 log = logging.getLogger("octavo.conversation")
 _FIRST_LOOK = 16  # messages that are read at first; each further look is twice as long
 
 
-def number_from(least: int, what: str) -> Callable[[Any], int]:
+def at_least(least: int, what: str) -> Callable[[Any], int]:
     """A check of a whole number: at least so many, else ValueError that says of what."""
 
     def check(number: Any) -> int:
@@ -63,9 +63,9 @@ class BaseMemory(Twins, ABC):
         """Forget everything."""
         raise NotImplementedError(_missing(self, "clear"))
 
-    aload_memory_variables = threaded(load_memory_variables)
-    asave_context = threaded(save_context)
-    aclear = threaded(clear)
+    aload_memory_variables = as_async(load_memory_variables)
+    asave_context = as_async(save_context)
+    aclear = as_async(clear)
 
 
 def _missing(memory: BaseMemory, verb: str) -> str:
@@ -137,7 +137,7 @@ class BaseChatMemory(BaseMemory):
         """What the user said."""
         return input_message(inputs, self.input_key, (*self.memory_variables, "stop"))
 
-    def _shown(self, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
+    def _format(self, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
         """Messages as this memory was asked to give them."""
         self._last_accessed = time.time()
         return list(messages) if self.return_messages else self._as_text(messages)
@@ -208,7 +208,7 @@ class MessageView(BaseChatMemory):
         inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
     ) -> dict[str, Any]:
         """The messages shown, under `memory_key`: as text, or as they are with `return_messages`."""
-        return {self.memory_key: self._shown(await self._aview())}
+        return {self.memory_key: self._format(await self._aview())}
 
 
 class ConversationBufferMemory(MessageView):
@@ -225,7 +225,7 @@ class ConversationBufferMemory(MessageView):
             "memory_type": type(self).__name__,
         }
 
-    get_memory_stats = waited(aget_memory_stats)
+    get_memory_stats = as_plain(aget_memory_stats)
 
     async def _aview(self) -> list[BaseMessage]:
         return await self.chat_memory.aget_messages()
@@ -257,13 +257,13 @@ class PruningView(MessageView):
         if self.keep == "prune":
             self._pruned += await self._adrop()
 
-    _prune_messages = _prune_messages_to_token_limit = waited(_aprune)
+    _prune_messages = _prune_messages_to_token_limit = as_plain(_aprune)
 
 
 class ConversationBufferWindowMemory(PruningView):
     """The last `k` turns, which are 2k messages. Older ones are removed from the history, unless `keep="all"`."""
 
-    k = Checked(number_from(0, "k is a number of turns"))
+    k = Checked(at_least(0, "k is a number of turns"))
 
     def __init__(self, k: int = 5, *, keep: str = "prune", **kwargs: Any) -> None:
         super().__init__(keep, **kwargs)
@@ -281,7 +281,7 @@ class ConversationBufferWindowMemory(PruningView):
             "pruning_efficiency": self._pruned / self._processed if self._processed else 0.0,
         }
 
-    get_window_info = waited(aget_window_info)
+    get_window_info = as_plain(aget_window_info)
 
     async def _adrop(self) -> int:
         return await self.chat_memory.atrim(2 * self.k)
@@ -320,7 +320,7 @@ class ConversationTokenBufferMemory(TokenCounting, PruningView):
     Older ones are removed from the history, unless `keep="all"`.
     """
 
-    max_token_limit = Checked(number_from(0, "max_token_limit is a number of tokens"))
+    max_token_limit = Checked(at_least(0, "max_token_limit is a number of tokens"))
 
     def __init__(self, llm: LanguageModel = None, max_token_limit: int = 2000, **kwargs: Any) -> None:
         super().__init__(llm, **kwargs)
@@ -339,7 +339,7 @@ class ConversationTokenBufferMemory(TokenCounting, PruningView):
             "estimated": self._count is estimate_tokens,
         }
 
-    get_token_info = waited(aget_token_info)
+    get_token_info = as_plain(aget_token_info)
 
     async def _adrop(self) -> int:
         return await self.chat_memory.atrim_before(await self._aview())
@@ -359,7 +359,7 @@ class ConversationTokenBufferMemory(TokenCounting, PruningView):
         """What the messages shown cost."""
         return sum(map(self._cost, await self._aview()))
 
-    _get_current_token_count = waited(_aget_current_token_count)
+    _get_current_token_count = as_plain(_aget_current_token_count)
 
 
 def first_kept(

@@ -9,7 +9,7 @@ from octavo.conversation.histories import (
     BaseChatMessageHistory,
     Edit,
     State,
-    at_least_zero,
+    check_count,
     plain_state,
     to_json,
 )
@@ -72,7 +72,7 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return self._range(-at_least_zero("n", n)) if n else []
+        return self._range(-check_count("n", n)) if n else []
 
     def count(self) -> int:
         """How many messages there are."""
@@ -168,9 +168,9 @@ def _redis_client(url: str) -> Any:
         client = redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30)
         client.connection_pool.make_connection()  # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
-        from octavo.stores.redis import refused
+        from octavo.stores.redis import refuse_options
 
-        raise refused(error) from error
+        raise refuse_options(error) from error
     return client
 
 

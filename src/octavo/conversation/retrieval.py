@@ -18,9 +18,9 @@ from octavo.kernel.model import Add, Query, Record, Remove
 from octavo.kernel.ports import Store
 from octavo.util.attributes import Checked
 from octavo.util.cache import Cache, size_of
-from octavo.util.sync import portal, waited
-from octavo.util.user_code import called
-from octavo.util.words import several
+from octavo.util.sync import as_plain, shared_portal
+from octavo.util.user_code import call_function
+from octavo.util.words import pluralize
 
 EXCHANGES = "exchanges"
 _FIND = ("invoke", "get_relevant_documents")
@@ -92,7 +92,7 @@ class RecallRetriever(BoundStore):
         given = [{} for _ in held] if metadatas is None else list(metadatas)
         if len(given) != len(held):
             raise ValueError(
-                f"each text has one metadata; got {several(len(held), 'text')} and {len(given)} metadata"
+                f"each text has one metadata; got {pluralize(len(held), 'text')} and {len(given)} metadata"
             )
         return await self.aadd_documents(map(Document, held, given))
 
@@ -119,11 +119,11 @@ class RecallRetriever(BoundStore):
         """Remove every document this retriever can find."""
         await self._store.apply([Remove(Query(collection=EXCHANGES, scope=self._scope))])
 
-    invoke = get_relevant_documents = waited(ainvoke)
+    invoke = get_relevant_documents = as_plain(ainvoke)
     aget_relevant_documents = ainvoke
-    add_texts = waited(aadd_texts)
-    add_documents = waited(aadd_documents)
-    delete_collection = waited(adelete_collection)
+    add_texts = as_plain(aadd_texts)
+    add_documents = as_plain(aadd_documents)
+    delete_collection = as_plain(adelete_collection)
 
 
 class VectorStoreRetrieverMemory(BaseMemory):
@@ -209,9 +209,9 @@ class VectorStoreRetrieverMemory(BaseMemory):
         target = self._target()
         try:
             if add := _method(target, "add_texts"):
-                await called(add, [content], metadatas=[metadata])
+                await call_function(add, [content], metadatas=[metadata])
             elif add := _method(target, "add_documents"):
-                await called(add, [Document(content, metadata)])
+                await call_function(add, [Document(content, metadata)])
             else:
                 raise ConfigError(
                     f"nothing can be kept through {type(target).__name__}: it has neither add_texts nor add_documents"
@@ -226,7 +226,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
         """Remove the whole collection behind the retriever, where it can, and forget answers and statistics."""
         target = self._target()
         if delete := _method(target, "delete_collection"):
-            await called(delete)
+            await call_function(delete)
         else:
             log.warning("%s has no delete_collection: what is kept there stays", type(target).__name__)
         self._forget_answers()
@@ -244,7 +244,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     async def _aretrieve(self, query: str) -> list[Any]:
         writes, started = self._writes, time.perf_counter()
-        docs = list(await called(_method(self.retriever, *_FIND), query))
+        docs = list(await call_function(_method(self.retriever, *_FIND), query))
         seconds = time.perf_counter() - started
         with self._caching:
             stats = self._retrieval_stats
@@ -292,5 +292,5 @@ def _method(thing: Any, *verbs: str) -> Any:
     A plain one is called on another thread: it may wait for a server, and may itself wait for this very loop.
     """
     twins = tuple(f"a{verb}" for verb in verbs)
-    order = verbs + twins if portal().is_here else twins + verbs
+    order = verbs + twins if shared_portal().is_here else twins + verbs
     return next((getattr(thing, name) for name in order if hasattr(thing, name)), None)

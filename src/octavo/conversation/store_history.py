@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from octavo.chat.messages import MESSAGES, SUMMARIES, next_position, renew
-from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state
+from octavo.conversation.histories import BaseChatMessageHistory, State, check_count, plain_state
 from octavo.conversation.messages import (
     ROLES,
     AIMessage,
@@ -22,11 +22,11 @@ from octavo.conversation.messages import (
 )
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store, written
+from octavo.kernel.ports import Store, write_ops
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
-from octavo.util.sync import Closing, Twins, portal, waited
-from octavo.util.system import after_fork
+from octavo.util.sync import Closing, Twins, as_plain, shared_portal
+from octavo.util.system import call_after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -34,7 +34,7 @@ ENTITIES = "entities"
 _PAGE = 500  # records removed at a time, so that no backend is given too long a list of ids
 # Connections belong to the event loop they were made on: this is the loop of each store that was handed in.
 _loops: weakref.WeakKeyDictionary[Store, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
-after_fork(_loops.clear)  # whoever asked a loop of the parent would wait for ever
+call_after_fork(_loops.clear)  # whoever asked a loop of the parent would wait for ever
 
 
 class BoundStore(Twins, Closing):
@@ -55,7 +55,7 @@ class BoundStore(Twins, Closing):
         self._store = to_store(url_or_store)
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
         # Of this process for good: after a fork, the child must not speak on the connections of its parent.
-        self._portal = portal()
+        self._portal = shared_portal()
         if not self._owned:
             with contextlib.suppress(RuntimeError):  # no loop is running here: the first use decides
                 self._loop_of_store(asyncio.get_running_loop())
@@ -77,7 +77,7 @@ class BoundStore(Twins, Closing):
         if self._owned:
             await self._portal.acall(self._store.close())
 
-    close = waited(aclose)
+    close = as_plain(aclose)
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it where the store lives, and await it here."""
@@ -152,7 +152,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     async def alatest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return await self._find(limit=at_least_zero("n", n))
+        return await self._find(limit=check_count("n", n))
 
     @on_store_loop
     async def acount(self) -> int:
@@ -180,7 +180,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     async def atrim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        return await self._prune(self._query(offset=at_least_zero("keep_last", keep_last)))
+        return await self._prune(self._query(offset=check_count("keep_last", keep_last)))
 
     async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went."""
@@ -231,7 +231,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     @on_store_loop
     async def _apply(self, ops: Sequence[Op], *, queue: bool = True) -> list[int]:
-        counts = (await written(self.store, ops, queue=queue)).counts
+        counts = (await write_ops(self.store, ops, queue=queue)).counts
         await renew(self.store, (MESSAGES, SUMMARIES, ENTITIES), self._scope)
         return counts
 

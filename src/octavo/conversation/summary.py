@@ -17,11 +17,11 @@ from octavo.conversation.language import (
     ask,
     pick_prompt,
 )
-from octavo.conversation.memories import TokenCounting, first_kept, keep_mode, log, number_from
+from octavo.conversation.memories import TokenCounting, at_least, first_kept, keep_mode, log
 from octavo.conversation.messages import ROLES, BaseMessage, SystemMessage, speaker
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
-from octavo.util.sync import waited
+from octavo.util.sync import as_plain
 
 STATE = "summary"  # under this name the history keeps the summary
 _NO_STATS: Mapping[str, Any] = {
@@ -55,7 +55,7 @@ class SummarisingMemory(TokenCounting):
     """
 
     language = Checked(as_language)
-    max_summary_tokens = Checked(number_from(1, "max_summary_tokens is a number of tokens"))
+    max_summary_tokens = Checked(at_least(1, "max_summary_tokens is a number of tokens"))
     keep = Checked(keep_mode)
 
     def __init__(
@@ -94,7 +94,7 @@ class SummarisingMemory(TokenCounting):
         prompt = pick_prompt(self.prompt, SUMMARY_PROMPT, SUMMARY_PROMPT_EN, self.language, talk)
         return await ask(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
 
-    predict_new_summary = waited(apredict_new_summary)
+    predict_new_summary = as_plain(apredict_new_summary)
 
     async def aget_summary_stats(self) -> dict[str, Any]:
         """How often was summarised, how much shorter it became, and whether a model did it."""
@@ -110,7 +110,7 @@ class SummarisingMemory(TokenCounting):
             "last_error": self.last_error,
         }
 
-    get_summary_stats = waited(aget_summary_stats)
+    get_summary_stats = as_plain(aget_summary_stats)
 
     @property
     def _summary_stats(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class SummarisingMemory(TokenCounting):
     ) -> dict[str, Any]:
         """The summary and what is told beside it, under `memory_key`."""
         past = await self._aread_past()
-        shown = self._shown(self._beside(past.messages))
+        shown = self._format(self._shown_beside(past.messages))
         if not past.summary:
             return {self.memory_key: shown}
         if isinstance(shown, str):
@@ -148,10 +148,10 @@ class SummarisingMemory(TokenCounting):
             await self.chat_memory.aset_state(STATE, {})
 
     @abstractmethod
-    def _oldest(self, messages: Sequence[BaseMessage]) -> int:
+    def _count_oldest(self, messages: Sequence[BaseMessage]) -> int:
         """How many of the messages belong in the summary."""
 
-    def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    def _shown_beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Which of the messages that are not in the summary are shown beside it."""
         return messages
 
@@ -189,12 +189,12 @@ class SummarisingMemory(TokenCounting):
             return
         try:
             past = await self._aread_past()
-            if oldest := self._oldest(past.messages):
+            if oldest := self._count_oldest(past.messages):
                 await self._asummarise(past, oldest)
         finally:
             self._summarising.release()
 
-    prune = _update_summary = waited(aprune)
+    prune = _update_summary = as_plain(aprune)
 
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""
@@ -290,7 +290,7 @@ class ConversationSummaryMemory(SummarisingMemory):
         """
         made = cls(llm=llm, chat_memory=chat_memory, **{"keep": "all", **kwargs})
         made._wait(
-            made._asummarise_steps(number_from(1, "summarize_step is a number of messages")(summarize_step))
+            made._asummarise_steps(at_least(1, "summarize_step is a number of messages")(summarize_step))
         )
         return made
 
@@ -301,7 +301,7 @@ class ConversationSummaryMemory(SummarisingMemory):
             if self.failures > before:
                 return  # the next turn tries again
 
-    def _oldest(self, messages: Sequence[BaseMessage]) -> int:
+    def _count_oldest(self, messages: Sequence[BaseMessage]) -> int:
         return len(messages) if len(messages) >= 2 else 0  # half a turn waits for the other half
 
 
@@ -311,7 +311,7 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
     As text, the summary stands in front as a message of its kind does: `System: …`.
     """
 
-    max_token_limit = Checked(number_from(0, "max_token_limit is a number of tokens"))
+    max_token_limit = Checked(at_least(0, "max_token_limit is a number of tokens"))
 
     def __init__(
         self,
@@ -337,8 +337,8 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
     def _summary_text(self, summary: str) -> str:
         return self._as_text([self.summary_message_cls(summary)])
 
-    def _oldest(self, messages: Sequence[BaseMessage]) -> int:
+    def _count_oldest(self, messages: Sequence[BaseMessage]) -> int:
         return first_kept(messages, self.max_token_limit, self._cost) or 0
 
-    def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        return messages[self._oldest(messages) :]
+    def _shown_beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        return messages[self._count_oldest(messages) :]

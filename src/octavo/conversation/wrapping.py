@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from octavo.conversation.memories import BaseMemory, log
 from octavo.conversation.messages import BaseMessage
 from octavo.errors import ConfigError
-from octavo.util.metrics import Family, Kind, Meter, Samples, merged, prometheus_page
-from octavo.util.user_code import caught
+from octavo.util.metrics import Family, Kind, Meter, Samples, merge_samples, prometheus_page
+from octavo.util.user_code import catch_error
 
 LATEST = 100  # operations whose times and sizes are kept, and failures
 _FEWEST = 20  # below so many, a 95th percentile says nothing and is 0
@@ -94,17 +94,17 @@ class CombinedMemory(BaseMemory):
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What each member holds that is worth telling with these inputs."""
         asked = self._pick_inputs(inputs)
-        told = await self._each("load", lambda memory: memory.aload_memory_variables(asked))
+        told = await self._ask_each("load", lambda memory: memory.aload_memory_variables(asked))
         return {name: value for variables in told for name, value in variables.items()}
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let each member remember the turn."""
         asked = self._pick_inputs(inputs)
-        await self._each("save", lambda memory: memory.asave_context(asked, outputs))
+        await self._ask_each("save", lambda memory: memory.asave_context(asked, outputs))
 
     async def aclear(self) -> None:
         """Let each member forget everything."""
-        await self._each("clear", lambda memory: memory.aclear())
+        await self._ask_each("clear", lambda memory: memory.aclear())
 
     def get_memory_by_type(self, memory_type: type[M]) -> M | None:
         """The first member of this type, or None."""
@@ -130,12 +130,12 @@ class CombinedMemory(BaseMemory):
         given = set(self.memory_variables)
         return {key: value for key, value in inputs.items() if key not in given}
 
-    async def _each(self, operation: Operation, work: Callable[[BaseMemory], Awaitable[T]]) -> list[T]:
+    async def _ask_each(self, operation: Operation, work: Callable[[BaseMemory], Awaitable[T]]) -> list[T]:
         """What each member answers, without those that fail."""
         started = time.perf_counter()
         answers: list[T] = []
         for memory in self.memories:
-            with caught() as outcome:
+            with catch_error() as outcome:
                 answers.append(await work(memory))
             if outcome.error is not None:
                 failure = Failure(memory, operation, outcome.error, time.time())
@@ -194,18 +194,18 @@ class MemoryMetrics(BaseMemory):
 
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What the memory answers; the time it took and the size of the answer are recorded."""
-        with self._measured("load") as answered:
+        with self._measure("load") as answered:
             answered.update(await self.memory.aload_memory_variables(inputs))
         return answered
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let the memory remember one turn; the time it took is recorded."""
-        with self._measured("save"):
+        with self._measure("save"):
             await self.memory.asave_context(inputs, outputs)
 
     async def aclear(self) -> None:
         """Let the memory forget everything; what was measured stays."""
-        with self._measured("clear"):
+        with self._measure("clear"):
             await self.memory.aclear()
 
     def record_load_operation(self, execution_time: float, memory_size: int) -> None:
@@ -258,11 +258,11 @@ class MemoryMetrics(BaseMemory):
         return prometheus([self])
 
     @contextlib.contextmanager
-    def _measured(self, operation: Operation) -> Iterator[dict[str, Any]]:
+    def _measure(self, operation: Operation) -> Iterator[dict[str, Any]]:
         """Count and time what happens inside, whether or not it succeeds; a load puts its answer into what is yielded."""
         answered: dict[str, Any] = {}
         started = time.perf_counter()
-        with caught() as outcome:
+        with catch_error() as outcome:
             yield answered
         seconds = time.perf_counter() - started
         if operation == "load" and outcome.error is None:
@@ -309,7 +309,7 @@ def prometheus(measured: Iterable[MemoryMetrics]) -> str:
                 for name, rows in one._samples().items()  # noqa: SLF001 - of this module
             }
         )
-    return prometheus_page(families.values(), merged(families, parts))
+    return prometheus_page(families.values(), merge_samples(families, parts))
 
 
 def percentile(values: Iterable[float], percent: float) -> float:

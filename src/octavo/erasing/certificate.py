@@ -55,7 +55,7 @@ async def keep(store: Store, certificate: Certificate, digests: Digests | None) 
     """Keep a certificate, in place of what it said before; its digests as long as they are looked for."""
     data: dict[str, Any] = {"certificate": msgspec.to_builtins(certificate)}
     if digests is not None:
-        data["digests"] = digests.spelled()
+        data["digests"] = digests.to_text()
     record = Record(
         collection=COLLECTION,
         id=certificate.id,

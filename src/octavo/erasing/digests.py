@@ -19,7 +19,7 @@ from urllib.parse import quote
 from octavo.kernel.model import Record
 from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.text import fold, leaves, spell
-from octavo.util.system import optional_module
+from octavo.util.system import import_optional
 
 #: Characters of the shortest text that is looked for, and bytes of what is compared.
 WINDOW = 12
@@ -34,7 +34,7 @@ _BITS = 20  # of a digest, by which nearly all positions are passed over
 @functools.cache
 def _numpy() -> Any:
     """A hundred times as quick, and loaded when it is needed; without it all is the same."""
-    return optional_module("numpy")
+    return import_optional("numpy")
 
 
 class Digester:
@@ -106,13 +106,13 @@ class Digests:
     def __bool__(self) -> bool:
         return bool(self.all)
 
-    def spelled(self) -> str:
+    def to_text(self) -> str:
         """As text, to be kept."""
         return b64encode(array("Q", sorted(self.all)).tobytes()).decode()
 
     @classmethod
     def read(cls, spelled: str) -> "Digests":
-        """What `spelled` made."""
+        """What `to_text` made."""
         return cls(array("Q", b64decode(spelled)))
 
 

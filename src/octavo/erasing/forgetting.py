@@ -20,7 +20,7 @@ from octavo.kernel.ports import EntryKey, Store
 from octavo.util.cache import clear_caches
 from octavo.util.secrets import DigestKey
 from octavo.vectors.base import SCOPE_LIST, list_removals
-from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
+from octavo.wraps.vectors.waiting import Key, keys_in, markers, markers_query, remove_markers
 
 _AT_ONCE = 1000
 _NO_KEY = bytes(32)  # of a dry run, which makes and keeps nothing
@@ -50,7 +50,7 @@ async def forget(
     erasure = _Erasure(parts, subject, Digester(secret), keep_rejected)
     await erasure.look()
     if dry_run:
-        return await erasure.counted()
+        return await erasure.count()
     certificate = await erasure.erase()
     if not scrub:
         return certificate
@@ -83,13 +83,13 @@ class _Erasure:
                     self._keys[entry] = exact_scope(record.scope)
         await self._erase_documents(dry_run=True)
 
-    async def counted(self) -> Certificate:
+    async def count(self) -> Certificate:
         """What would be removed."""
-        self._removed += await self._tallied()
+        self._removed += await self._tally()
         self._removed["vector markers"] += len(await self._naming_markers())
         waiting_ops, dead_ops = await asyncio.to_thread(self.parts.queued)
-        self._removed["queued writes"] += sum(self._left(ops) != ops for ops in waiting_ops)
-        self._removed["dead letters"] += sum(self._left(ops) != ops for ops in dead_ops)
+        self._removed["queued writes"] += sum(self._drop_owned(ops) != ops for ops in waiting_ops)
+        self._removed["dead letters"] += sum(self._drop_owned(ops) != ops for ops in dead_ops)
         return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", digests=0)
 
     def _certificate(self) -> Certificate:
@@ -115,7 +115,7 @@ class _Erasure:
             await self._erase_vectors()
             await self._erase_records()
             await self._erase_lists()
-            left = (await self._tallied()).total()
+            left = (await self._tally()).total()
             if not left:
                 break
         clear_caches()
@@ -140,7 +140,7 @@ class _Erasure:
         names = [msgspec.json.encode(subject.name) if subject.part == "user" else subject.name.encode()]
         until = clock() + _PATIENCE_SECONDS
         while True:
-            erased = await self.parts.erase_queued(self._left, names)
+            erased = await self.parts.erase_queued(self._drop_owned, names)
             self._removed["queued writes"] += erased.waiting
             self._removed["dead letters"] += erased.dead
             self._removed["damaged lines"] += erased.damaged
@@ -148,9 +148,9 @@ class _Erasure:
                 return erased.elsewhere
             await asyncio.sleep(_PATIENCE_SECONDS / 20)
 
-    def _left(self, ops: list[Op]) -> list[Op]:
+    def _drop_owned(self, ops: list[Op]) -> list[Op]:
         """What is left of a write; what it loses is looked for too."""
-        left = self.belongings.left(ops)
+        left = self.belongings.drop_owned(ops)
         if left != ops:
             gone = [
                 record
@@ -166,16 +166,16 @@ class _Erasure:
         vault = self.parts.vault
         if vault is None or self.subject.part != "user":
             return
-        before = {} if dry_run else await self._tallied()
+        before = {} if dry_run else await self._tally()
         texts = await vault.erase(self.subject.name, None if dry_run else self.parts.store)
         lines = [line for text in texts for line in text.splitlines() if len(line) >= WINDOW]
         self._digests.update(self.digester.digests(lines))
         self._removed["vault files"] = len(texts)
         if not dry_run:
-            after = await self._tallied()
+            after = await self._tally()
             self._removed.update({name: count - after[name] for name, count in before.items()})
 
-    async def _tallied(self) -> Counter[str]:
+    async def _tally(self) -> Counter[str]:
         """How many records there are of each collection."""
         found: Counter[str] = Counter()
         for query in self.belongings.queries:
@@ -191,7 +191,7 @@ class _Erasure:
                     await index.drop(space.name, entries[start : start + _AT_ONCE])
         for marker in await self._naming_markers():
             others = [key for key in keys_in(marker) if not self._owns(key)]
-            await store.apply([removal([marker]), Add(markers(others))])
+            await store.apply([remove_markers([marker]), Add(markers(others))])
             self._removed["vector markers"] += 1
 
     def _owns(self, key: Key) -> bool:
@@ -199,7 +199,7 @@ class _Erasure:
         return owner or key.entry in self._keys
 
     async def _naming_markers(self) -> list[Record]:
-        found = await self.parts.store.find(waiting(self.subject.tenant))
+        found = await self.parts.store.find(markers_query(self.subject.tenant))
         return [marker for marker in found if any(self._owns(key) for key in keys_in(marker))]
 
     async def _erase_lists(self) -> None:

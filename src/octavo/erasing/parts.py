@@ -125,7 +125,7 @@ async def scrub_parts(parts: StoreParts, digester: Digester, progress: Progress)
         found, size = found + here, size + read
     tell("looked through", len(files), len(files))
     if found:
-        others = await _held_by_others(parts, digester, Digests(found))
+        others = await _find_held_by_others(parts, digester, Digests(found))
         found = Counter({each: count for each, count in found.items() if each not in others})
     at = now()
     finished = []
@@ -152,7 +152,7 @@ async def _scrub_one(store: Store | VectorIndex, progress: Callable[[int, int], 
     return Scrubbed(unreached=(f"the bytes that {type(store).__name__} leaves behind: it cannot scrub",))
 
 
-async def _held_by_others(parts: StoreParts, digester: Digester, digests: Digests) -> set[int]:
+async def _find_held_by_others(parts: StoreParts, digester: Digester, digests: Digests) -> set[int]:
     """Those of the digests that are of something a record still says, stored or queued."""
     held: set[int] = set()
 

@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Op, Query, Record, Scope
-from octavo.kernel.ports import Store, every_name, heads, walk
+from octavo.kernel.ports import Store, list_heads, list_names, walk
 from octavo.kernel.shapes import SHAPES
 
 Part: TypeAlias = Literal["user", "session", "agent", "memory"]
@@ -65,27 +65,27 @@ class Belongings:
         """What belongs to the subject now; digests of what it rejected may be kept."""
         found = cls(subject, keep_rejected)
         if subject.part in ("user", "agent"):
-            await found._of_owner(store)
+            await found._add_owner(store)
         elif subject.part == "session":
-            await found._of_session(store)
+            await found._add_session(store)
         else:
-            await found._of_memory(store)
+            await found._add_memory(store)
         return found
 
     def scope(self, **named: str | None) -> Scope:
         return Scope(tenant=self.subject.tenant, **named)
 
-    async def _of_owner(self, store: Store) -> None:
-        owned = [query for query in _owned(self.subject) if query.collection not in self._kept]
+    async def _add_owner(self, store: Store) -> None:
+        owned = [query for query in _owner_queries(self.subject) if query.collection not in self._kept]
         if self.subject.part == "user":
             self.queries += [
                 Query(collection="versions", scope=self.scope(user="", session=self.subject.document)),
                 Query(collection="configs", ids=(self.subject.document,), scope=self.scope(user="")),
             ]
-            await self._of_own_sessions(store)
+            await self._add_own_sessions(store)
         self.queries += owned
 
-    async def _of_own_sessions(self, store: Store) -> None:
+    async def _add_own_sessions(self, store: Store) -> None:
         """What names no user, in sessions of this user alone."""
         self.sessions = {*await own_sessions(store, self.subject.name, self.subject.tenant)}
         for session in sorted(self.sessions):
@@ -93,19 +93,19 @@ class Belongings:
             nobodys = [Query(collection=name, scope=exact) for name in TALK]
             self.queries += [query for query in nobodys if (await store.tally(query)).total]
 
-    async def _of_session(self, store: Store) -> None:
+    async def _add_session(self, store: Store) -> None:
         name = self.subject.name
         learnt = [Query(collection=each, scope=self.scope(), where={"session_id": name}) for each in _FACTS]
         for query in learnt:
             self.queries += [
                 self._log(head.id)
-                for head in await heads(store, msgspec.structs.replace(query, newest_first=True))
+                for head in await list_heads(store, msgspec.structs.replace(query, newest_first=True))
             ]
         self.queries += learnt
         derived = [each for each in ("vectors", "pending") if each in SHAPES]
         self.queries += [Query(collection=each, scope=self.scope(session=name)) for each in (*derived, *TALK)]
 
-    async def _of_memory(self, store: Store) -> None:
+    async def _add_memory(self, store: Store) -> None:
         name = self.subject.name
         facts = [Query(collection=each, ids=(name,), scope=self.scope()) for each in _FACTS]
         log = self._log(name)
@@ -148,13 +148,13 @@ class Belongings:
         document = scope.session if record.collection == "versions" else record.id
         return scope.session in self.sessions or document == subject.document
 
-    def left(self, ops: list[Op]) -> list[Op]:
+    def drop_owned(self, ops: list[Op]) -> list[Op]:
         """The ops of a write without those of the subject."""
         gone: set[str] = set()
         left: list[Op] = []
         for op in ops:
             if not isinstance(op, Add):
-                left += [] if self._touches(op.query, gone) else [op]
+                left += [] if self._may_touch(op.query, gone) else [op]
                 continue
             kept = [record for record in op.records if not self.holds(record)]
             gone.update(record.id for record in op.records if self.holds(record))
@@ -165,7 +165,7 @@ class Belongings:
                 left.append(Add(kept, expect))
         return left
 
-    def _touches(self, query: Query, gone: set[str]) -> bool:
+    def _may_touch(self, query: Query, gone: set[str]) -> bool:
         scope, subject = query.scope, self.subject
         if scope.tenant != subject.tenant:
             return False
@@ -176,7 +176,7 @@ class Belongings:
         return bool(query.ids) and {*(query.ids or ())} <= self.ids | gone
 
 
-def _owned(subject: Subject) -> list[Query]:
+def _owner_queries(subject: Subject) -> list[Query]:
     """What names a user or an agent as its owner, in every collection."""
     owner = Scope(tenant=subject.tenant, **{subject.part: subject.name})
     return [Query(collection=name, scope=owner) for name in reversed(SHAPES) if name not in _NOBODYS]
@@ -191,9 +191,9 @@ async def count_owned(store: Store, subject: Subject, most: int) -> dict[str, in
     async def count(query: Query) -> int:
         if (subject.part,) in SHAPES[query.collection].counted:
             return (await store.tally(query)).total
-        return len(await heads(store, msgspec.structs.replace(query, newest_first=True, limit=most + 1)))
+        return len(await list_heads(store, msgspec.structs.replace(query, newest_first=True, limit=most + 1)))
 
-    queries = _owned(subject)
+    queries = _owner_queries(subject)
     counted = await asyncio.gather(*map(count, queries))
     found = {query.collection: total for query, total in zip(queries, counted, strict=True) if total}
     return dict(sorted(found.items()))
@@ -212,7 +212,7 @@ def _sources(record: Record) -> list[str]:
 async def own_sessions(store: Store, user: str, tenant: str = "") -> list[str]:
     """The sessions that have records of this user and of nobody, and none of another user."""
     whose = Scope(tenant=tenant, user=user)
-    named = {name for collection in TALK for name in await every_name(store, collection, "session", whose)}
+    named = {name for collection in TALK for name in await list_names(store, collection, "session", whose)}
     return [session for session in sorted(named) if await _is_own(store, user, tenant, session)]
 
 
@@ -223,5 +223,5 @@ async def _is_own(store: Store, user: str, tenant: str, session: str) -> bool:
     if not any(totals):
         return False
     scope = Scope(tenant=tenant, session=session)
-    users = {name for each in TALK for name in await every_name(store, each, "user", scope, most=2)}
+    users = {name for each in TALK for name in await list_names(store, each, "user", scope, most=2)}
     return users <= {user}

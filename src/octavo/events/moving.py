@@ -15,7 +15,7 @@ from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, R
 from octavo.kernel.ports import Store
 from octavo.stores.base import BaseStore
 from octavo.transfer import copy
-from octavo.util.user_code import foreign
+from octavo.util.user_code import translate_errors
 from octavo.wraps.journal.delivery import PROBES
 from octavo.wraps.wrap import Wrap
 
@@ -67,7 +67,7 @@ class AdaptedStore(BaseStore):
             return [1] * len(ops)
         if any(op.expect is not None for op in ops):
             raise StoreError(f"{self._name} has no transactions: it cannot do a write that expects something")
-        if any(isinstance(op, Change) or (isinstance(op, Remove) and not _clearable(op.query)) for op in ops):
+        if any(isinstance(op, Change) or (isinstance(op, Remove) and not _can_clear(op.query)) for op in ops):
             raise StoreError(f"{self._name} can only store events and clear them by agent, session and time")
         counts = []
         for op in ops:
@@ -111,7 +111,7 @@ class AdaptedStore(BaseStore):
         elif (
             query.limit is not None
             and (query.kinds is None or len(query.kinds) == 1)
-            and _asks_only(query, "since", "until", "kinds", "limit", "newest_first")
+            and _has_only(query, "since", "until", "kinds", "limit", "newest_first")
         ):
             limit = query.limit
         return query.over(await self._read(query, since, query.until, limit))
@@ -145,11 +145,11 @@ class AdaptedStore(BaseStore):
 
     async def _call(self, answer: Awaitable[T]) -> T:
         """What the user's method answers; whatever it raises means that the store cannot be used now."""
-        with foreign(self._name, StoreUnavailable):
+        with translate_errors(self._name, StoreUnavailable):
             return await answer
 
 
-def _asks_only(query: Query, *clauses: str) -> bool:
+def _has_only(query: Query, *clauses: str) -> bool:
     """Whether a query for events has no other clauses than these, and names no user: a memory store knows none."""
     bare = Query(collection=COLLECTION, scope=query.scope, **{name: getattr(query, name) for name in clauses})
     return bare == query and query.scope.user is None
@@ -163,8 +163,8 @@ def _is_probe(op: Prepared) -> bool:
     return any(scope.tenant == PROBES for scope in scopes)
 
 
-def _clearable(query: Query) -> bool:
-    return query.limit == 0 or _asks_only(query, "since", "until")  # with a limit of 0 nothing is meant
+def _can_clear(query: Query) -> bool:
+    return query.limit == 0 or _has_only(query, "since", "until")  # with a limit of 0 nothing is meant
 
 
 def _filters(query: Query, more: dict[str, Any]) -> dict[str, Any]:
@@ -234,11 +234,11 @@ class _Target(Wrap):
 
     async def find(self, query: Query) -> list[Record]:
         """What the target has, as the source would name it."""
-        found = await self.inner.find(_of_tenant(query, self._tenant))
-        return [_of_tenant(record, self._source_tenant) for record in found]
+        found = await self.inner.find(_put_in_tenant(query, self._tenant))
+        return [_put_in_tenant(record, self._source_tenant) for record in found]
 
     async def _add(self, records: list[Record]) -> int:
-        records = [_of_tenant(record, self._tenant) for record in records]
+        records = [_put_in_tenant(record, self._tenant) for record in records]
         if isinstance(self.inner, AdaptedStore):
             # A store that somebody wrote may keep the same event twice.
             until = records[-1].created_at + timedelta(microseconds=1)
@@ -255,7 +255,7 @@ def _name_of(record: Record) -> tuple[str, str | None, str | None]:
     return record.id, record.scope.agent, record.scope.session
 
 
-def _of_tenant(value: V, tenant: str) -> V:
+def _put_in_tenant(value: V, tenant: str) -> V:
     if value.scope.tenant == tenant:
         return value
     return msgspec.structs.replace(value, scope=msgspec.structs.replace(value.scope, tenant=tenant))

@@ -14,7 +14,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Record, Scope, utc
+from octavo.kernel.model import Record, Scope, to_utc
 from octavo.kernel.text import spell
 
 COLLECTION = "events"
@@ -63,25 +63,25 @@ class EventTime(datetime):
         return cls.combine(at, at.timetz())
 
     def __lt__(self, other: Any) -> bool:
-        return super().__lt__(_aware(other))
+        return super().__lt__(_make_aware(other))
 
     def __le__(self, other: Any) -> bool:
-        return super().__le__(_aware(other))
+        return super().__le__(_make_aware(other))
 
     def __gt__(self, other: Any) -> bool:
-        return super().__gt__(_aware(other))
+        return super().__gt__(_make_aware(other))
 
     def __ge__(self, other: Any) -> bool:
-        return super().__ge__(_aware(other))
+        return super().__ge__(_make_aware(other))
 
     def __sub__(self, other: Any) -> Any:
-        return super().__sub__(_aware(other))
+        return super().__sub__(_make_aware(other))
 
     def __rsub__(self, other: Any) -> Any:
-        return _aware(other) - datetime.combine(self, self.timetz())
+        return _make_aware(other) - datetime.combine(self, self.timetz())
 
 
-def _aware(at: Any) -> Any:
+def _make_aware(at: Any) -> Any:
     return at.astimezone() if isinstance(at, datetime) and at.tzinfo is None else at
 
 
@@ -160,7 +160,7 @@ def _moment(at: datetime | str | None) -> datetime:
     if at is None:
         return now()
     try:
-        return utc(datetime.fromisoformat(at) if isinstance(at, str) else at)
+        return to_utc(datetime.fromisoformat(at) if isinstance(at, str) else at)
     except (AttributeError, OverflowError, ValueError) as error:
         raise ValueError(f"timestamp is no usable time: {at!r} ({error})") from None
 
@@ -193,7 +193,7 @@ def to_record(event: AgentEvent, tenant: str = "") -> Record:
         ),
         data=event.data,
         metadata=event.metadata,
-        created_at=datetime.combine(at, at.timetz()) if isinstance(at, EventTime) else utc(at),
+        created_at=datetime.combine(at, at.timetz()) if isinstance(at, EventTime) else to_utc(at),
     )
 
 
@@ -266,7 +266,7 @@ class BaseMemoryStore(ABC):
             # Looked up rather than taken from the class's own: a method may come from a mixin beside this class.
             method = getattr(cls, name)
             if method is not getattr(BaseMemoryStore, name) and not hasattr(method, "_opens"):
-                setattr(cls, name, _opening_first(name, method))
+                setattr(cls, name, _open_first(name, method))
 
     @abstractmethod
     async def initialize(self) -> None:
@@ -339,7 +339,7 @@ class _Life:
 _opening: ContextVar[tuple[_Life, ...]] = ContextVar("_opening", default=())
 
 
-def _opening_first(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def _open_first(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """A method of a store as callers have it: `initialize` runs once, before the first use, and anew after `close`."""
 
     @functools.wraps(method)

@@ -10,7 +10,7 @@ from typing import Self
 from octavo.errors import ConfigError, StoreError
 from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.events")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -18,7 +18,7 @@ _AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", re.ASCII)
 _SELDOM, _OFTEN = timedelta(hours=1), timedelta(seconds=1)
 
 
-def age(spelled: str | timedelta) -> timedelta:
+def parse_age(spelled: str | timedelta) -> timedelta:
     """A length of time as people spell it: `90s`, `30m`, `12h`, `7d` or `2w`."""
     if isinstance(spelled, timedelta):
         length = spelled
@@ -34,7 +34,7 @@ def age(spelled: str | timedelta) -> timedelta:
     return length
 
 
-def before(length: timedelta, moment: datetime) -> datetime:
+def subtract_age(length: timedelta, moment: datetime) -> datetime:
     """The moment that long ago; what would lie before the first year is the first moment there is."""
     try:
         return moment - length
@@ -57,7 +57,7 @@ class Retention:
         clock: Callable[[], datetime] = now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.keep = age(keep)
+        self.keep = parse_age(keep)
         # A tenth of what is kept, so that nothing outlives it by much; never oftener than a second.
         self.every = every or min(_SELDOM, max(_OFTEN, self.keep / 10))
         self.cleared = 0
@@ -68,7 +68,7 @@ class Retention:
 
     async def prune(self) -> int:
         """Clear what is too old now; answer how many events that were."""
-        cleared = await self._store.clear(end_time=before(self.keep, self._clock())) or 0
+        cleared = await self._store.clear(end_time=subtract_age(self.keep, self._clock())) or 0
         self.cleared += cleared
         return cleared
 
@@ -90,7 +90,7 @@ class Retention:
         while True:
             try:
                 if cleared := await self.prune():
-                    _log.info("cleared what is older than %s: %s", self.keep, several(cleared, "event"))
+                    _log.info("cleared what is older than %s: %s", self.keep, pluralize(cleared, "event"))
             except (StoreError, OSError) as error:
                 _log.warning("events older than %s could not be cleared: %s", self.keep, error)
             await self._sleep(self.every.total_seconds())

@@ -16,7 +16,7 @@ from octavo.importers.values import (
     message_record,
     moment,
     stable_id,
-    tried,
+    try_make,
 )
 from octavo.kernel.model import Record, Scope
 from octavo.memory.messages import read_messages
@@ -72,7 +72,7 @@ def _chatgpt_messages(told: dict[str, Any], position: str, owner: DefaultOwner) 
         at = node.get("parent")
     for node in reversed(branch):
         if (said := node.get("message")) is not None:  # the root of every tree has none
-            yield tried(
+            yield try_make(
                 f"{position}, message {node.get('id')}",
                 _chatgpt_message,
                 said,
@@ -141,7 +141,7 @@ def _claude_messages(told: dict[str, Any], position: str, owner: DefaultOwner) -
         return
     scope, times = owner.talk(session), Times(moment(told.get("created_at")))
     for number, said in enumerate(messages, 1):
-        yield tried(f"{position}, message {number}", _claude_message, said, told.get("name"), scope, times)
+        yield try_make(f"{position}, message {number}", _claude_message, said, told.get("name"), scope, times)
 
 
 def _claude_message(said: dict[str, Any], title: Any, scope: Scope, times: Times) -> Record | LeftOut:
@@ -184,7 +184,7 @@ async def read_chat_jsonl(source: ImportSource, owner: DefaultOwner) -> Items:
         scope, times, written = owner.talk(file.stem), Times(), file.modified
         for number, (position, line) in enumerate(file.items(lines=True), 1):
             id_ = stable_id("chat-jsonl", file.stem, number)
-            yield tried(position, _line_message, line, id_, scope, times, written)
+            yield try_make(position, _line_message, line, id_, scope, times, written)
 
 
 def _line_message(line: Any, id_: str, scope: Scope, times: Times, written: datetime) -> Record:

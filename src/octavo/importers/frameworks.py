@@ -11,7 +11,7 @@ from octavo.conversation.messages import BaseMessage, message_from_dict
 from octavo.conversation.store_history import to_record as conversation_record
 from octavo.events.records import AgentEvent
 from octavo.events.records import to_record as event_record
-from octavo.importers.sources import ImportSource, Row, SourceTables, decoded, open_tables
+from octavo.importers.sources import ImportSource, Row, SourceTables, decode_json, open_tables
 from octavo.importers.values import (
     DefaultOwner,
     Item,
@@ -23,7 +23,7 @@ from octavo.importers.values import (
     moment,
     seq_of,
     stable_id,
-    tried,
+    try_make,
 )
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope
@@ -38,24 +38,24 @@ async def read_langchain(source: ImportSource, owner: DefaultOwner) -> Items:
     """
     if source.is_database:
         async with open_tables(source) as tables:
-            await tables.need("LangChain", "message_store")
+            await tables.require("LangChain", "message_store")
             clocks: dict[str, Times] = {}
             start = moment(source.path.stat().st_mtime) if source.path else now()
             async for row in tables.rows("message_store", "id"):
                 session = str(row["session_id"])
                 clock = clocks.setdefault(session, Times(start))
                 told, id_ = row["message"], stable_id("langchain", session, row["id"])
-                yield tried(f"message_store {row['id']}", _langchain, told, owner, session, id_, clock)
+                yield try_make(f"message_store {row['id']}", _langchain, told, owner, session, id_, clock)
         return
     for file in source.files("*.json"):
         session, clock = file.stem, Times(file.modified)
         for number, (position, item) in enumerate(file.items()):
             id_ = stable_id("langchain", session, number)
-            yield tried(position, _langchain, item, owner, session, id_, clock)
+            yield try_make(position, _langchain, item, owner, session, id_, clock)
 
 
 def _langchain(told: Any, owner: DefaultOwner, session: str, id_: str, clock: Times) -> Record:
-    message: BaseMessage = message_from_dict(decoded(told))
+    message: BaseMessage = message_from_dict(decode_json(told))
     at = clock.next(None)
     record = conversation_record(message, owner.talk(session))
     return msgspec.structs.replace(record, id=id_, created_at=at, seq=seq_of(at))
@@ -84,7 +84,7 @@ async def read_agentscope(source: ImportSource, owner: DefaultOwner) -> Items:
 
 
 async def _agentscope_tables(tables: SourceTables, owner: DefaultOwner) -> Items:
-    await tables.need("AgentScope", "message", "session", "message_mark")
+    await tables.require("AgentScope", "message", "session", "message_mark")
     users = {row["id"]: row["user_id"] async for row in tables.rows("session", "id")}
     marks: dict[str, list[str]] = {}
     async for row in tables.rows("message_mark", "msg_id", "mark"):
@@ -94,15 +94,15 @@ async def _agentscope_tables(tables: SourceTables, owner: DefaultOwner) -> Items
         clock = clocks.setdefault(row["session_id"], Times())
         scope = owner.talk(row["session_id"], users.get(row["session_id"]))
         found = marks.get(row["id"], ())
-        yield tried(f"message {row['id']}", _agentscope_message, row["msg"], scope, clock, found)
+        yield try_make(f"message {row['id']}", _agentscope_message, row["msg"], scope, clock, found)
 
 
 def _agentscope_message(told: Any, scope: Scope, clock: Times, marks: Any) -> Record:
-    message = told if isinstance(told, Msg) else Msg.from_dict(decoded(told))
-    return message_record(message, scope, clock.next(_local(message.timestamp)), marks, stamped=False)
+    message = told if isinstance(told, Msg) else Msg.from_dict(decode_json(told))
+    return message_record(message, scope, clock.next(_parse_local(message.timestamp)), marks, stamped=False)
 
 
-def _local(spelled: str | None) -> datetime | None:
+def _parse_local(spelled: str | None) -> datetime | None:
     """A time of AgentScope, which writes local ones."""
     try:
         return datetime.fromisoformat(spelled).astimezone(UTC) if spelled else None
@@ -128,14 +128,14 @@ def _are_messages(content: list[Any]) -> bool:
 
 
 def _state_items(state: Mapping[str, Any], scope: Scope, position: str) -> Iterator[Item]:
-    parsed = tried(position, lambda given: read_state(given, strict=False), state)
+    parsed = try_make(position, lambda given: read_state(given, strict=False), state)
     if isinstance(parsed, Unreadable):
         yield parsed
         return
     summary, content = parsed
     clock = Times()
     for message, marks in content or ():
-        yield tried(f"{position}, message {message.id}", _agentscope_message, message, scope, clock, marks)
+        yield try_make(f"{position}, message {message.id}", _agentscope_message, message, scope, clock, marks)
     if summary:
         yield Record(
             collection=SUMMARIES, id=SUMMARY_ID, scope=scope, text=summary, created_at=clock.next(None), seq=1
@@ -150,14 +150,14 @@ async def read_lightagent(source: ImportSource, owner: DefaultOwner) -> Items:
     if source.is_database:
         async with open_tables(source) as tables:
             name = "agent_events" if "agent_events" in await tables.names() else "events"
-            await tables.need("LightAgent", name)
+            await tables.require("LightAgent", name)
             async for row in tables.rows(name, "timestamp", "event_id"):
-                told = {**row, "data": decoded(row["data"]), "metadata": decoded(row.get("metadata"))}
-                yield tried(f"{name} {row['event_id']}", _event, told, owner)
+                told = {**row, "data": decode_json(row["data"]), "metadata": decode_json(row.get("metadata"))}
+                yield try_make(f"{name} {row['event_id']}", _event, told, owner)
         return
     for file in source.files("session_*.json*", "events*.json*"):
         for position, item in file.items(lines=".jsonl" in file.path.suffixes):
-            yield tried(position, _event, item, owner)
+            yield try_make(position, _event, item, owner)
 
 
 def _event(told: Row, owner: DefaultOwner) -> Record | LeftOut:

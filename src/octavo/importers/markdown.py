@@ -20,7 +20,7 @@ from octavo.importers.values import (
     fact_records,
     moment,
     stable_id,
-    tried,
+    try_make,
 )
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
@@ -30,7 +30,7 @@ from octavo.layers.values import CATEGORIES, Layer
 from octavo.service.vault.documents import compose, parse
 from octavo.util.disk import replace_file
 from octavo.util.file_modes import make_folder
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 INDEX = "MEMORY.md"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?")
@@ -146,7 +146,8 @@ def _read_page(file: SourceFile, owner: DefaultOwner, format_: str, *, whole: bo
         if path.name == INDEX and link and (path.parent / link[1]).is_file():
             yield LeftOut("lines of the index")
         else:
-            yield tried(f"{shown}, line {block.line}", _fact, block, page.front, shown, times, owner, format_)
+            where = f"{shown}, line {block.line}"
+            yield try_make(where, _fact, block, page.front, shown, times, owner, format_)
 
 
 def _fact(
@@ -214,7 +215,7 @@ async def write_memory_folder(store: Store, folder: Path, scope: Scope) -> dict[
     lines = []
     for category, (layer, facts) in sorted(pages.items()):
         hook = " ".join(facts[-1].text.split())[:_HOOK_CHARACTERS]
-        told = f"{several(len(facts), 'fact')}, such as: {hook}"
+        told = f"{pluralize(len(facts), 'fact')}, such as: {hook}"
         replace_file(folder / f"{category}.md", [_page(category, layer, told, facts)])
         lines.append(f"- [{category.capitalize()}]({category}.md) — {told}\n")
     replace_file(index, [compose("# Memory\n\n" + "".join(lines), {"source": _OURS}).raw])

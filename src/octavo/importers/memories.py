@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.importers.sources import ImportSource, Row, SourceTables, decoded, open_tables
+from octavo.importers.sources import ImportSource, Row, SourceTables, decode_json, open_tables
 from octavo.importers.values import (
     DefaultOwner,
     Item,
@@ -19,7 +19,7 @@ from octavo.importers.values import (
     moment,
     seq_of,
     stable_id,
-    tried,
+    try_make,
 )
 from octavo.kernel.codec import is_name
 from octavo.kernel.ids import now
@@ -42,17 +42,17 @@ async def read_mem0(source: ImportSource, owner: DefaultOwner) -> Items:
     """What `get_all` answers, as a JSON file; or mem0's history database, of which the last state of each memory counts."""
     if source.is_database:
         async with open_tables(source) as tables:
-            await tables.need("mem0", "history")
+            await tables.require("mem0", "history")
             async for item in _mem0_history(tables, owner):
                 yield item
         return
     for file in source.files("*.json"):
         for position, item in file.items():
-            for where, told in _listed(item, position):
-                yield tried(where, _mem0_fact, told, owner)
+            for where, told in _list_memories(item, position):
+                yield try_make(where, _mem0_fact, told, owner)
 
 
-def _listed(item: Any, position: str) -> list[tuple[str, Any]]:
+def _list_memories(item: Any, position: str) -> list[tuple[str, Any]]:
     """The memories in an item: itself, or those of a page."""
     for name in _LISTS:
         if isinstance(item, dict) and isinstance(item.get(name), list):
@@ -90,17 +90,17 @@ async def _mem0_history(tables: SourceTables, owner: DefaultOwner) -> Items:
     held: list[Row] = []
     async for row in tables.rows("history", "memory_id", "created_at", "updated_at"):
         if held and held[0]["memory_id"] != row["memory_id"]:
-            yield tried(f"history of {held[0]['memory_id']}", _mem0_last, held, owner)
+            yield try_make(f"history of {held[0]['memory_id']}", _mem0_last, held, owner)
             held = []
         held.append(row)
     if held:
-        yield tried(f"history of {held[0]['memory_id']}", _mem0_last, held, owner)
+        yield try_make(f"history of {held[0]['memory_id']}", _mem0_last, held, owner)
     if "messages" not in await tables.names():
         return
     times: dict[str, Times] = {}
     async for row in tables.rows("messages", "session_scope", "created_at", "id"):
         clock = times.setdefault(row["session_scope"] or "", Times())
-        yield tried(f"messages {row['id']}", _mem0_message, row, owner, clock)
+        yield try_make(f"messages {row['id']}", _mem0_message, row, owner, clock)
 
 
 def _mem0_message(row: Row, owner: DefaultOwner, clock: Times) -> Record:
@@ -138,7 +138,7 @@ async def read_mcp_memory(source: ImportSource, owner: DefaultOwner) -> Items:
     for file in source.files("*"):
         times = Times(file.modified)
         for position, line in file.items(lines=True):
-            yield tried(position, _graph_record, line, scope, times)
+            yield try_make(position, _graph_record, line, scope, times)
 
 
 def _graph_record(line: Any, scope: Scope, times: Times) -> Record:
@@ -172,33 +172,33 @@ def _graph_record(line: Any, scope: Scope, times: Times) -> Record:
 async def read_mk2(source: ImportSource, owner: DefaultOwner) -> Items:
     """mk2's database: events, turns, configs and knowledge."""
     async with open_tables(source) as tables:
-        await tables.need("mk2", "events", "turns")
+        await tables.require("mk2", "events", "turns")
         async for row in tables.rows("events", "ts", "event_id"):
-            yield tried(f"events {row['event_id']}", _mk2_event, row, owner)
+            yield try_make(f"events {row['event_id']}", _mk2_event, row, owner)
         async for row in tables.rows("turns", "started_ts", "turn_id"):
-            yield tried(f"turns {row['turn_id']}", _mk2_turn, row, owner)
+            yield try_make(f"turns {row['turn_id']}", _mk2_turn, row, owner)
         there = await tables.names()
         for table, key in (("configs", "config_key"), ("knowledge", "knowledge_key")):
             if table in there:
                 async for row in tables.rows(table, key):
-                    yield tried(f"{table} {row[key]}", _mk2_document, row, row[key], table, owner)
+                    yield try_make(f"{table} {row[key]}", _mk2_document, row, row[key], table, owner)
 
 
 def _mk2_event(row: Row, owner: DefaultOwner) -> Record:
-    obs = decoded(row["obs_json"])
+    obs = decode_json(row["obs_json"])
     actor = obs.get("actor")
     named = actor.get("actor_id") if isinstance(actor, dict) else actor
     user = named if isinstance(named, str) and is_name(named) else None
     at = moment(row["ts"]) or moment(row["created_at"]) or now()
     scope = Scope(tenant=owner.tenant, user=user, session=row["session_key"])
-    record = event_to_record(obs, scope, decoded(row["gate_json"]), decoded(row["meta_json"]), at)
+    record = event_to_record(obs, scope, decode_json(row["gate_json"]), decode_json(row["meta_json"]), at)
     return msgspec.structs.replace(record, id=row["event_id"], seq=seq_of(at))
 
 
 def _mk2_turn(row: Row, owner: DefaultOwner) -> Record:
     began = moment(row["started_ts"]) or moment(row["created_at"]) or now()
     finished = moment(row["finished_ts"])
-    more = {name: decoded(row[f"{name}_json"]) for name in ("tool_calls", "tool_results")}
+    more = {name: decode_json(row[f"{name}_json"]) for name in ("tool_calls", "tool_results")}
     return Record(
         collection=TURNS,
         id=row["turn_id"],
@@ -206,13 +206,13 @@ def _mk2_turn(row: Row, owner: DefaultOwner) -> Record:
         scope=Scope(tenant=owner.tenant, session=row["session_key"]),
         data={
             "input_event_id": row["input_event_id"],
-            "plan": decoded(row["plan_json"]),
+            "plan": decode_json(row["plan_json"]),
             "final_output_obs_id": row["final_output_obs_id"],
             "error": row["error"],
             "finished_at": None if finished is None else finished.isoformat(),
         },
         metadata={
-            **(decoded(row["meta_json"]) or {}),
+            **(decode_json(row["meta_json"]) or {}),
             **{name: value for name, value in more.items() if value},
         },
         created_at=began,
@@ -224,7 +224,7 @@ def _mk2_document(row: Row, key: str, table: str, owner: DefaultOwner) -> Record
     address = address_of(key)
     if address.collection != table:  # the first part of a key decides where a document belongs
         address = address_of(f"facts/{key}")
-    content = compose(row["content"] or "", decoded(row["frontmatter_json"]) or {})
+    content = compose(row["content"] or "", decode_json(row["frontmatter_json"]) or {})
     began = moment(row["created_at"]) or now()
     times = began, moment(row["updated_at"]) or began
     documents = DocumentRecords(Scope(tenant=owner.tenant))
@@ -237,18 +237,18 @@ def _mk2_document(row: Row, key: str, table: str, owner: DefaultOwner) -> Record
 async def read_z_memory(source: ImportSource, owner: DefaultOwner) -> Items:
     """Z-Memory's database: profile and event memories, and their log."""
     async with open_tables(source) as tables:
-        await tables.need("Z-Memory", *_LAYERS.values())
+        await tables.require("Z-Memory", *_LAYERS.values())
         owners: dict[str, facts.Owner] = {}
         for layer, table in _LAYERS.items():
             async for row in tables.rows(table, "created_at", "id"):
                 owners[row["id"]] = facts.Owner(
                     "agent" if row["memory_type"] == "agent" else "user", row["entity_id"]
                 )
-                yield tried(f"{table} {row['id']}", _z_fact, row, layer, owner)
+                yield try_make(f"{table} {row['id']}", _z_fact, row, layer, owner)
         if "memory_logs" in await tables.names():
             async for row in tables.rows("memory_logs", "created_at", "id"):
                 whose = owners.get(row["memory_id"]) or facts.Owner("user", owner.user)
-                yield tried(f"memory_logs {row['id']}", _z_row, row, whose.scope(owner.tenant))
+                yield try_make(f"memory_logs {row['id']}", _z_row, row, whose.scope(owner.tenant))
 
 
 def _z_fact(row: Row, layer: Layer, owner: DefaultOwner) -> Item:
@@ -260,7 +260,7 @@ def _z_fact(row: Row, layer: Layer, owner: DefaultOwner) -> Item:
         moment(row["created_at"]),
         came_from="Z-Memory",
         layer=layer,
-        metadata=decoded(row["metadata"]),
+        metadata=decode_json(row["metadata"]),
         updated_at=moment(row["updated_at"]),
         expires_at=ends,
         is_permanent=bool(row.get("is_permanent", layer == "profile")) and ends is None,
@@ -274,7 +274,7 @@ def _z_row(row: Row, scope: Scope) -> Record:
     if row["action"] not in ACTIONS:
         raise ValueError(f"unknown action {row['action']!r}")
     at = moment(row["created_at"]) or now()
-    metadata = decoded(row["metadata"]) or {}
+    metadata = decode_json(row["metadata"]) or {}
     told = facts.log_record(
         scope, row["memory_id"], layer, row["action"], row["reason"], at, metadata=metadata
     )

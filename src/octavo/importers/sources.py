@@ -23,7 +23,7 @@ from octavo.importers import FORMATS
 from octavo.importers.values import DefaultOwner, Items, Unreadable
 from octavo.stores.sql.urls import parse
 from octavo.util.extras import missing_packages, store_extra
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 Row = dict[str, Any]
 _SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
@@ -50,11 +50,11 @@ class ImportSource(msgspec.Struct, frozen=True):
             raise ConfigError("nothing is fetched from the network: download the file, and import that")
         if scheme in _SERVERS:
             if not FORMATS[format_][1]:
-                raise ConfigError(f"{format_} is read from a file or a folder; got {shown(given)}")
+                raise ConfigError(f"{format_} is read from a file or a folder; got {mask_url(given)}")
             return cls(url=given)
         named = (local_path(given) if scheme else given) or ""
         if scheme and not named:
-            raise ConfigError(f"a source is a file, a folder or the URL of a database; got {shown(given)}")
+            raise ConfigError(f"a source is a file, a folder or the URL of a database; got {mask_url(given)}")
         path = Path(named).expanduser()
         if not path.exists():
             raise ConfigError(f"there is no {path}")
@@ -64,7 +64,7 @@ class ImportSource(msgspec.Struct, frozen=True):
     def file(self) -> Path:
         """The file or folder, for what is never a server."""
         if self.path is None:
-            raise ConfigError(f"this is read from a file or a folder; got {shown(self.url or '')}")
+            raise ConfigError(f"this is read from a file or a folder; got {mask_url(self.url or '')}")
         return self.path
 
     @property
@@ -205,7 +205,7 @@ class SourceTables:
         """The tables there are."""
         return {row["name"] async for row in self._run(self._names_sql)}
 
-    async def need(self, what: str, *wanted: str) -> None:
+    async def require(self, what: str, *wanted: str) -> None:
         """Refuse a database without one of these tables."""
         there = await self.names()
         if missing := [name for name in wanted if name not in there]:
@@ -220,7 +220,7 @@ class SourceTables:
         return self._run(f"SELECT * FROM {table} ORDER BY {', '.join(by)}")
 
 
-def decoded(value: Any) -> Any:
+def decode_json(value: Any) -> Any:
     """The value of a JSON column, whose text some drivers give; None for nothing."""
     return msgspec.json.decode(value) if isinstance(value, str | bytes) and value else value or None
 
@@ -232,7 +232,7 @@ async def open_tables(source: ImportSource) -> AsyncIterator[SourceTables]:
         raise ConfigError(f"{source.path} is no SQLite database")
     url = source.url or ""
     if missing := missing_packages(*store_extra(url)):
-        raise ConfigError(f"reading {shown(url)} needs {missing}")
+        raise ConfigError(f"reading {mask_url(url)} needs {missing}")
     if source.path is not None:
         opening = _open_sqlite(source.path)
     else:
@@ -266,7 +266,7 @@ async def _open_postgres(url: str) -> AsyncIterator[SourceTables]:
     try:
         connection = await asyncpg.connect(f"{scheme.partition('+')[0]}://{rest}")
     except (OSError, asyncpg.PostgresError) as error:
-        raise StoreUnavailable(f"{shown(url)} cannot be reached: {error}") from error
+        raise StoreUnavailable(f"{mask_url(url)} cannot be reached: {error}") from error
 
     async def run(sql: str) -> AsyncIterator[Row]:
         async for row in connection.cursor(sql, prefetch=_ROWS):
@@ -297,7 +297,7 @@ async def _open_mysql(url: str) -> AsyncIterator[SourceTables]:
     try:
         connection = await asyncmy.connect(**login)
     except (OSError, asyncmy.errors.Error) as error:
-        raise StoreUnavailable(f"{shown(url)} cannot be reached: {error}") from error
+        raise StoreUnavailable(f"{mask_url(url)} cannot be reached: {error}") from error
 
     async def run(sql: str) -> AsyncIterator[Row]:
         async with connection.cursor(SSDictCursor) as cursor:

@@ -10,9 +10,9 @@ import msgspec
 from octavo.chat.messages import Msg, stamp, to_record
 from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
-from octavo.kernel.model import Record, Scope, utc
+from octavo.kernel.model import Record, Scope, to_utc
 from octavo.layers import records as facts
-from octavo.layers.changes import insertion
+from octavo.layers.changes import insert_step
 from octavo.layers.values import DEFAULTS, Layer, State
 from octavo.memory.searching import DEFAULT_USER
 
@@ -78,7 +78,7 @@ def moment(given: Any) -> datetime | None:
             return _EPOCH + timedelta(seconds=given / 1000 if given > 1e11 else given)
         at = datetime.fromisoformat(given) if isinstance(given, str) else given
         if isinstance(at, datetime):
-            return at.replace(tzinfo=UTC) if at.tzinfo is None else utc(at)
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else to_utc(at)
     except (ValueError, OverflowError):
         pass
     return None
@@ -143,11 +143,11 @@ def fact_records(
         expires_at=expires_at,
     )
     fact = facts.record_of(id_, whose, owner.tenant, layer, state, 1)
-    fact = facts.storable(msgspec.structs.replace(fact, seq=seq_of(began)))
-    return fact, insertion(fact, f"imported from {came_from}").log
+    fact = facts.check_storable(msgspec.structs.replace(fact, seq=seq_of(began)))
+    return fact, insert_step(fact, f"imported from {came_from}").log
 
 
-def tried(position: str, make: Callable[..., Any], *given: Any) -> Any:
+def try_make(position: str, make: Callable[..., Any], *given: Any) -> Any:
     """What is made of this, or Unreadable with the position and the reason why nothing can be; what was so already stays so."""
     try:
         return given[0] if isinstance(given[0], Unreadable) else make(*given)

@@ -14,7 +14,7 @@ from octavo.kernel.codec import encode_record, seal
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.kernel.ports import Store
 from octavo.layers.records import LOG
-from octavo.transfer.copying import PAGE_BYTES, CopyStep, Moved, Progress, Trail, checked_size
+from octavo.transfer.copying import PAGE_BYTES, CopyStep, Moved, Progress, Trail, check_size
 
 _SAMPLES = 3  # of each collection
 _SAMPLE_CHARACTERS = 100
@@ -111,7 +111,7 @@ async def bring(
 
     With `resume`, an interrupted import of the same `run` that is called again with the same file goes on where it stopped.
     """
-    size = checked_size(batch)
+    size = check_size(batch)
     with Trail(resume, run) as trail:
         if trail.last is not None and not await trail.last.holds(target):
             trail.clear()

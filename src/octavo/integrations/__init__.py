@@ -7,7 +7,7 @@ from octavo.errors import ConfigError
 
 
 @contextmanager
-def needs(module: str, framework: str, package: str) -> Iterator[None]:
+def require_package(module: str, framework: str, package: str) -> Iterator[None]:
     """Around the imports that a module of this package cannot do without: ConfigError says what to install for them."""
     try:
         yield

@@ -13,15 +13,15 @@ from typing import Any
 
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
-from octavo.integrations import needs
+from octavo.integrations import require_package
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
-from octavo.integrations.tools import behind, run_on
+from octavo.integrations.tools import run_on, unwrap
 from octavo.kernel.model import Record
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import DEFAULT_SESSION, Whose
 
-with needs(__name__, "Agent Framework", "agent-framework-core"):
+with require_package(__name__, "Agent Framework", "agent-framework-core"):
     from agent_framework import ContextProvider, HistoryProvider, Message  # type: ignore[import-not-found]
     from agent_framework._sessions import filter_new_messages  # type: ignore[import-not-found]
 
@@ -101,7 +101,7 @@ class OctavoMemoryProvider(ContextProvider):  # type: ignore[misc]
         said = [message.text for message in context.get_messages(include_input=True) if message.text]
         if not said:
             return
-        work = behind(self._memory).context(said[-1], max_tokens=self._max_tokens, shown=said, **self._owner)
+        work = unwrap(self._memory).context(said[-1], max_tokens=self._max_tokens, shown=said, **self._owner)
         block = await run_on(self._memory, work)
         if block.text:
             context.extend_instructions(self.source_id, block.text)
@@ -112,7 +112,7 @@ class OctavoMemoryProvider(ContextProvider):  # type: ignore[misc]
         said = [_to_message(message.to_dict()) for message in (*context.input_messages, *answered)]
         if self._learn and (spoken := [message for message in said if message.get_text_content()]):
             owner = {**self._owner, "session_id": context.session_id}
-            await run_on(self._memory, behind(self._memory).add(spoken, **owner))
+            await run_on(self._memory, unwrap(self._memory).add(spoken, **owner))
 
 
 def _message_of(record: Record) -> Message:

@@ -12,14 +12,14 @@ from typing import Any
 from octavo.chat.messages import Msg, to_record
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import Conflict, InvalidRecord
-from octavo.integrations import needs, tools
+from octavo.integrations import require_package, tools
 from octavo.integrations.sessions import SessionItems
 from octavo.kernel.model import Record, Remove
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.messages import message_of_item, read_messages
 
-with needs(__name__, "the OpenAI Agents SDK", "openai-agents"):
+with require_package(__name__, "the OpenAI Agents SDK", "openai-agents"):
     from agents import FunctionTool, SessionABC, SessionSettings, function_tool  # type: ignore[import-not-found]
     from agents.items import TResponseInputItem  # type: ignore[import-not-found]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
-from octavo.integrations import needs, tools
+from octavo.integrations import require_package, tools
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Record
 from octavo.memory import AsyncMemory, Memory
-from octavo.util.sync import waited
+from octavo.util.sync import as_plain
 
-with needs(__name__, "Pydantic AI", "pydantic-ai-slim"):
+with require_package(__name__, "Pydantic AI", "pydantic-ai-slim"):
     from pydantic_ai import FunctionToolset, ModelMessage, ModelMessagesTypeAdapter  # type: ignore[import-not-found]
 
 __all__ = ["OctavoHistory", "memory_toolset"]
@@ -49,9 +49,9 @@ class OctavoHistory(SessionItems):
         """Remove all messages."""
         await self._clear()
 
-    load = waited(aload)
-    add = waited(aadd)
-    clear = waited(aclear)
+    load = as_plain(aload)
+    add = as_plain(aadd)
+    clear = as_plain(aclear)
 
 
 def memory_toolset(

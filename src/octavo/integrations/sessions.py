@@ -8,7 +8,7 @@ import msgspec
 from octavo.chat.messages import MESSAGES, Msg, TextBlock, ToolResultBlock, ToolUseBlock, to_record
 from octavo.conversation.store_history import BoundStore
 from octavo.kernel.model import Add, Query, Record, Remove
-from octavo.kernel.ports import Store, written
+from octavo.kernel.ports import Store, write_ops
 
 _CALLS = {"tool_use", "tool_result"}
 
@@ -41,7 +41,7 @@ class SessionItems(BoundStore):
 
     async def _keep(self, records: list[Record]) -> None:
         if records:
-            await written(self._store, [Add(records)])
+            await write_ops(self._store, [Add(records)])
 
     async def _clear(self) -> None:
         await self._store.apply([Remove(self._query())])

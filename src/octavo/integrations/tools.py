@@ -29,8 +29,8 @@ def search_tool(
         Args:
             query: What you want to know, as a question or in a few words.
         """
-        work = behind(memory).search(query, user_id=whose.user_id, agent_id=whose.agent_id, limit=limit)
-        lines = [f"- {hit.when:%Y-%m-%d} {_short(hit.text)}" for hit in await run_on(memory, work)]
+        work = unwrap(memory).search(query, user_id=whose.user_id, agent_id=whose.agent_id, limit=limit)
+        lines = [f"- {hit.when:%Y-%m-%d} {_shorten(hit.text)}" for hit in await run_on(memory, work)]
         return "\n".join(lines) or "Nothing is remembered about that."
 
     return search_memory
@@ -49,9 +49,9 @@ def remember_tool(
             text: One thing to remember, as a whole sentence.
         """
         added = await run_on(
-            memory, keep(behind(memory), text, user_id=whose.user_id, agent_id=whose.agent_id)
+            memory, keep(unwrap(memory), text, user_id=whose.user_id, agent_id=whose.agent_id)
         )
-        lines = [f"- {each.action}: {_short(each.content)}" for each in added.memories]
+        lines = [f"- {each.action}: {_shorten(each.content)}" for each in added.memories]
         return "\n".join(lines) or added.status
 
     return remember
@@ -67,7 +67,7 @@ def both_tools(
     ]
 
 
-def behind(memory: Memory | AsyncMemory) -> AsyncMemory:
+def unwrap(memory: Memory | AsyncMemory) -> AsyncMemory:
     """The memory to be awaited."""
     return memory.behind if isinstance(memory, Memory) else memory
 
@@ -77,6 +77,6 @@ async def run_on(memory: Memory | AsyncMemory, work: Coroutine[Any, Any, T]) -> 
     return await memory.portal.acall(work) if isinstance(memory, Memory) else await work
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = one_line(text)
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]}…"

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.kernel.model import NAMES_HELD, Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, utc
+from octavo.kernel.model import NAMES_HELD, Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, to_utc
 from octavo.kernel.shapes import SHAPES
-from octavo.kernel.text import folding, searched, spell
-from octavo.util.sync import at_once
+from octavo.kernel.text import content, fold_in_steps, spell
+from octavo.util.sync import run_steps
 
 MAX_NAME_BYTES = 255  # ids, kinds, marks, users, agents, sessions
 MAX_TENANT_BYTES = 64  # stands in front of other names in MySQL indexes, which end at 3072 bytes
@@ -79,7 +79,7 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
         if self.facts > 0 and len(entries := spelled[1:-1].split(',"')) == self.facts:
             return "{\n" + '\n,\n"'.join(entries) + "\n}"
         # Decoded first: of 1 and "1" the last stays, as it does for whoever reads the text.
-        entries = [f"\n{fact(name, spell(value))}\n" for name, value in _decode(spelled).items()]
+        entries = [f"\n{encode_entry(name, spell(value))}\n" for name, value in _decode(spelled).items()]
         return "{" + ",".join(entries) + "}"
 
     @property
@@ -87,7 +87,7 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
         """The folded text a substring search looks through."""
         folded = self.folded
         if folded is None:
-            folded = at_once(self.folding())
+            folded = run_steps(self.fold_in_steps())
         return folded
 
     @property
@@ -96,9 +96,9 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
         said = self.text or self.data_json
         return self.folded is None and len(said) > _SOON_FOLDED and not said.isascii()
 
-    def folding(self) -> Generator[None, None, str]:
-        """Make `search` in steps, where others would wait for the whole."""
-        folded = yield from folding(searched(self.text, None if self.text else self.data))
+    def fold_in_steps(self) -> Generator[None, None, str]:
+        """Make `search` in steps, so that other tasks need not wait for all of it."""
+        folded = yield from fold_in_steps(content(self.text, None if self.text else self.data))
         self.folded = folded = self.text if folded == self.text else folded
         return folded
 
@@ -140,16 +140,16 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
         if isinstance(op, Add):
             prepared.append(CheckedAdd(list(map(seal, op.records)), op.expect))
         elif isinstance(op, Change):
-            prepared.append(_checked_change(op))
+            prepared.append(_check_change(op))
         else:
-            prepared.append(Remove(_chosen(op.query), op.expect))
+            prepared.append(Remove(_check_write_query(op.query), op.expect))
     return prepared
 
 
-def _chosen(query: Query) -> Query:
-    """The query of a write, checked; one that nothing can match asks for nothing, so that no driver sees its words."""
-    query = asked(query)
-    return query if answerable(query) else Query(collection=query.collection, limit=0)
+def _check_write_query(query: Query) -> Query:
+    """Check the query of a write; one that no record can match becomes empty, so that no driver sees its words."""
+    query = check_query(query)
+    return query if is_answerable(query) else Query(collection=query.collection, limit=0)
 
 
 def seal(record: Record) -> StoredRecord:
@@ -160,37 +160,37 @@ def seal(record: Record) -> StoredRecord:
         id_, kind = record.id, record.kind
         if not id_:
             raise InvalidRecord("id is empty")
-        _name("id", id_)
+        _check_name("id", id_)
         if kind not in _kinds:
-            _name("kind", kind)
+            _check_name("kind", kind)
             if len(_kinds) < 1000:  # kinds are few; whoever makes them up pays for the check each time
                 _kinds.add(kind)
-        scope, scope_key = _checked_scope(record.scope)
+        scope, scope_key = _check_scope(record.scope)
         text = record.text
-        size = _plain("text", text) if text != "" else 0  # None must be refused, not skipped
-        data_json, _ = _spelled("data", record.data)
+        size = _check_text("text", text) if text != "" else 0  # None must be refused, not skipped
+        data_json, _ = _encode_body("data", record.data)
         metadata_json, facts = "{}", 0
         if record.metadata:
-            metadata_json, flat = _spelled("metadata", record.metadata)
+            metadata_json, flat = _encode_body("metadata", record.metadata)
             facts = len(record.metadata) if flat else -1
         size += len(data_json) + len(metadata_json)
         # Characters are at most four bytes, so only a text that might be too long is measured exactly.
         if size * 4 > MAX_RECORD_BYTES:
-            _fits(text, data_json, metadata_json)
+            _check_size(text, data_json, metadata_json)
         marks = tuple(dict.fromkeys(record.marks)) if record.marks else ()
         for mark in marks:
-            _name("mark", mark)
+            _check_name("mark", mark)
         if type(record.seq) is not int or not 0 <= record.seq < MAX_SEQ:
             raise InvalidRecord(f"seq must be 0 to 2**53 - 1; got {record.seq}")
         created_at = record.created_at
         if created_at.tzinfo is not UTC or created_at < EARLIEST:
-            created_at = _moment("created_at", created_at)
-        updated_at = created_at if record.updated_at is None else _moment("updated_at", record.updated_at)
-        expires_at = None if record.expires_at is None else _moment("expires_at", record.expires_at)
+            created_at = _check_time("created_at", created_at)
+        updated_at = created_at if record.updated_at is None else _check_time("updated_at", record.updated_at)
+        expires_at = None if record.expires_at is None else _check_time("expires_at", record.expires_at)
     except InvalidRecord as error:
-        raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from None
+        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from None
     except (TypeError, AttributeError) as error:
-        raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from error
+        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from error
     return StoredRecord(
         record.collection, id_, kind, scope, scope_key, text, data_json, metadata_json, marks,
         created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, scope_key),
@@ -198,78 +198,78 @@ def seal(record: Record) -> StoredRecord:
     )  # fmt: skip
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     return repr(value[:80] if isinstance(value, str) else value)
 
 
-def asked(query: Query) -> Query:
-    """A query checked, with its times in UTC."""
+def check_query(query: Query) -> Query:
+    """Check a query; return it with its times in UTC and without names that no record can have. Raises InvalidQuery."""
     if query.collection not in SHAPES:
         raise InvalidQuery(f"unknown collection {query.collection!r}; known: {', '.join(SHAPES)}")
     if query.after is not None:
         cursor = query.after
-        if not (_sayable(cursor.id + cursor.scope_key) and -MAX_SEQ < cursor.seq < MAX_SEQ):
+        if not (_is_storable(cursor.id + cursor.scope_key) and -MAX_SEQ < cursor.seq < MAX_SEQ):
             raise InvalidQuery(f"after is no position between records: {cursor!r}")
-    return _spoken(query.checked())
+    return _drop_impossible_names(query.checked())
 
 
-def _spoken(query: Query) -> Query:
-    """The query without the names no record can have: `ids=("a", NUL)` still finds "a"."""
+def _drop_impossible_names(query: Query) -> Query:
+    """Take away the names that no record can have: `ids=("a", NUL)` still finds "a"."""
     if query.ids is None and query.kinds is None and query.marks is None and not query.without:
         return query
     lists = {name: getattr(query, name) for name in ("ids", "kinds", "marks", "without")}
     names = [name for listed in lists.values() if listed for name in listed]
-    if not names or _sayable("".join(names)):
+    if not names or _is_storable("".join(names)):
         return query
-    kept = {key: tuple(n for n in listed if _sayable(n)) for key, listed in lists.items() if listed}
+    kept = {key: tuple(n for n in listed if _is_storable(n)) for key, listed in lists.items() if listed}
     return msgspec.structs.replace(query, **kept)
 
 
-def answerable(query: Query) -> bool:
+def is_answerable(query: Query) -> bool:
     """Whether any record could match: no record holds NUL, lone surrogates or a scope that is too long."""
-    if query.limit == 0 or () in (query.ids, query.kinds, query.marks) or not _names_sayable(query.scope):
+    if query.limit == 0 or () in (query.ids, query.kinds, query.marks) or not _is_storable_scope(query.scope):
         return False
     if query.where:
         words = [*query.where, *(value for value in query.where.values() if isinstance(value, str))]
         if any(isinstance(value, float) and not math.isfinite(value) for value in query.where.values()):
             return False
-        if not _sayable("".join(words)):
+        if not _is_storable("".join(words)):
             return False
-    return not query.text or _sayable(query.text)
+    return not query.text or _is_storable(query.text)
 
 
 @functools.lru_cache(maxsize=NAMES_HELD)
-def _names_sayable(scope: Scope) -> bool:
+def _is_storable_scope(scope: Scope) -> bool:
     names = (scope.tenant, scope.user, scope.agent, scope.session)
-    return _sayable("".join(name for name in names if name))
+    return _is_storable("".join(name for name in names if name))
 
 
-def _sayable(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     try:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
 
 
-def _checked_change(change: Change) -> Change:
+def _check_change(change: Change) -> Change:
     new: dict[str, Any] = {
-        "query": _chosen(change.query),
-        "updated_at": _moment("updated_at", change.updated_at),
+        "query": _check_write_query(change.query),
+        "updated_at": _check_time("updated_at", change.updated_at),
     }
     if change.kind is not UNSET:
-        _name("kind", change.kind)
+        _check_name("kind", change.kind)
     if change.text is not UNSET:
-        _plain("text", change.text)
+        _check_text("text", change.text)
     for name in ("data", "merge", "metadata"):
         value = getattr(change, name)
         if value is not UNSET:
-            new[name] = _decode(_spelled(name, value)[0])
+            new[name] = _decode(_encode_body(name, value)[0])
     if isinstance(change.expires_at, datetime):
-        new["expires_at"] = _moment("expires_at", change.expires_at)
+        new["expires_at"] = _check_time("expires_at", change.expires_at)
     for mark in change.mark:
-        _name("mark", mark)
+        _check_name("mark", mark)
     if change.unmark:
-        new["unmark"] = tuple(mark for mark in change.unmark if _sayable(mark))
+        new["unmark"] = tuple(mark for mark in change.unmark if _is_storable(mark))
     return msgspec.structs.replace(change, **new)
 
 
@@ -278,12 +278,12 @@ _kinds: set[str] = set()
 
 
 @functools.lru_cache(maxsize=NAMES_HELD)
-def _checked_scope(scope: Scope) -> tuple[Scope, str]:
-    """The scope with "" taken as None, and its key; verdicts are remembered, since scopes repeat."""
-    _name("tenant", scope.tenant, MAX_TENANT_BYTES)
+def _check_scope(scope: Scope) -> tuple[Scope, str]:
+    """Check a scope; return it with "" taken as None, and its key. Cached, since scopes repeat."""
+    _check_name("tenant", scope.tenant, MAX_TENANT_BYTES)
     for part in (scope.user, scope.agent, scope.session):
         if part is not None:
-            _name("scope", part)
+            _check_name("scope", part)
     taken = Scope(
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
@@ -293,23 +293,23 @@ def _checked_scope(scope: Scope) -> tuple[Scope, str]:
 def is_name(value: str) -> bool:
     """Whether every store would take this as the name of a user, an agent or a session."""
     try:
-        _name("name", value)
+        _check_name("name", value)
     except InvalidRecord:
         return False
     return value != ""
 
 
-def _name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
+def _check_name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
     if len(value) < 64 and value.isascii() and "\0" not in value:  # nearly every name there is
         return
-    _plain(what, value)
+    _check_text(what, value)
     if len(value.encode()) > most:
         raise InvalidRecord(
             f"{what} is {len(value.encode())} bytes long, at most {most} are kept: {value[:40]!r}…"
         )
 
 
-def _plain(what: str, text: str) -> int:
+def _check_text(what: str, text: str) -> int:
     if "\0" in text:
         raise InvalidRecord(f"{what} holds a NUL character: {text[:40]!r}")
     if not text.isascii():
@@ -322,9 +322,9 @@ def _plain(what: str, text: str) -> int:
     return len(text)
 
 
-def _moment(what: str, at: datetime) -> datetime:
+def _check_time(what: str, at: datetime) -> datetime:
     try:
-        moved = utc(at)
+        moved = to_utc(at)
     except (OverflowError, ValueError):
         raise InvalidRecord(f"{what} is outside the years 1000 to 9999 in UTC: {at!r}") from None
     if moved < EARLIEST:
@@ -332,10 +332,10 @@ def _moment(what: str, at: datetime) -> datetime:
     return moved
 
 
-def _spelled(what: str, value: Any) -> tuple[str, bool]:
-    """JSON text of a body, refused when some backend would refuse or alter it, and whether the body is flat."""
+def _encode_body(what: str, value: Any) -> tuple[str, bool]:
+    """Encode a body as JSON, or refuse what some backend would refuse or alter; also return whether it is flat."""
     # Before it is written out: a few lists that stand in each other many times may be more than any memory holds.
-    if not (flat := _flat(value)):
+    if not (flat := _is_flat(value)):
         _weigh(what, value, 1, {})
     try:
         spelled = _encode(value)
@@ -348,7 +348,7 @@ def _spelled(what: str, value: Any) -> tuple[str, bool]:
     return spelled.decode(), flat
 
 
-def _flat(value: Any) -> bool:
+def _is_flat(value: Any) -> bool:
     """Whether this is a dict of plain strings and whole numbers, in which nothing can be wrong; most bodies are."""
     if type(value) is not dict:
         return False
@@ -381,7 +381,7 @@ def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) 
     if depth > MAX_DEPTH:
         raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels")
     size, levels = 2, 1
-    for one in _inside(value):
+    for one in _child_values(value):
         kind = type(one)
         if kind is str:
             if "\0" in one:
@@ -410,7 +410,7 @@ def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) 
     return size, levels
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _child_values(value: Any) -> Iterable[Any]:
     """The values that are written out with this one; none for a time or whatever else is written as one text."""
     kind = type(value)
     if kind is dict or issubclass(kind, dict):
@@ -423,12 +423,12 @@ def _inside(value: Any) -> Iterable[Any]:
     return [getattr(value, name, None) for name in fields]
 
 
-def fact(name: str, spelled: str) -> str:
-    """One metadata entry as it stands in the stored text."""
+def encode_entry(name: str, spelled: str) -> str:
+    """One metadata entry as it stands in the stored JSON; `spelled` is its value as JSON."""
     return f"{spell(str(name))}:{spelled}"
 
 
-def _fits(*parts: str) -> None:
+def _check_size(*parts: str) -> None:
     size = sum(len(part.encode()) for part in parts)
     if size > MAX_RECORD_BYTES:
         raise InvalidRecord(f"{size} bytes are more than the {MAX_RECORD_BYTES} a record may have")

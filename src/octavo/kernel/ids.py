@@ -5,7 +5,7 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from octavo.util.system import after_fork
+from octavo.util.system import call_after_fork
 
 _lock = threading.Lock()
 _last = 0
@@ -45,4 +45,4 @@ def _draw() -> None:
     _chances.extend([drawn[at : at + 18] for at in range(0, len(drawn), 18)])
 
 
-after_fork(_chances.clear)  # or parent and child would draw the same ones
+call_after_fork(_chances.clear)  # or parent and child would draw the same ones

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType, field
 from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.ids import new_id, next_seq, now
 from octavo.kernel.text import fold, haystack, spell, spellings
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 Rank: TypeAlias = tuple[datetime, int, str, str]
 _MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere
@@ -182,14 +182,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and (self.since is None or record.created_at >= self.since)
             and (self.until is None or record.created_at < self.until)
             and (self.alive_at is None or record.expires_at is None or record.expires_at > self.alive_at)
-            and (self.expired_at is None or _ended(record.expires_at, self.expired_at))
+            and (self.expired_at is None or _has_expired(record.expires_at, self.expired_at))
             and (self.marks is None or any(mark in record.marks for mark in self.marks))
             and not any(mark in record.marks for mark in self.without)
-            and (not self.where or self._facts_hold(record.metadata))
+            and (not self.where or self._matches_metadata(record.metadata))
             and (not self.text or fold(self.text) in haystack(record.text, record.data))
         )
 
-    def _facts_hold(self, metadata: dict[str, Any]) -> bool:
+    def _matches_metadata(self, metadata: dict[str, Any]) -> bool:
         return all(
             name in metadata and spell(metadata[name]) in spellings(value)
             for name, value in self.where.items()
@@ -264,15 +264,15 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         try:
             for name, at in moments.items():
                 if at is not None and at.tzinfo is not UTC:
-                    moved[name] = utc(at)
+                    moved[name] = to_utc(at)
             if self.after is not None and self.after.at is not None and self.after.at.tzinfo is not UTC:
-                moved["after"] = msgspec.structs.replace(self.after, at=utc(self.after.at))
+                moved["after"] = msgspec.structs.replace(self.after, at=to_utc(self.after.at))
         except (OverflowError, ValueError) as error:  # near the years 1 and 9999 a time may have no UTC
             raise InvalidQuery(f"a time of the query cannot be said in UTC: {error}") from None
         return msgspec.structs.replace(self, **moved) if moved else self
 
 
-def _ended(expires_at: datetime | None, at: datetime) -> bool:
+def _has_expired(expires_at: datetime | None, at: datetime) -> bool:
     return expires_at is not None and expires_at <= at
 
 
@@ -346,7 +346,7 @@ def check_expected(expect: int | None, met: int) -> None:
     """Raise Conflict if an op that expects a number of records met another; its batch must then change nothing."""
     if expect is not None and expect != met:
         raise Conflict(
-            f"a write expected {several(expect, 'record')} and met {met}: nothing of its batch was applied"
+            f"a write expected {pluralize(expect, 'record')} and met {met}: nothing of its batch was applied"
         )
 
 
@@ -393,6 +393,6 @@ class NameCount(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def utc(at: datetime) -> datetime:
+def to_utc(at: datetime) -> datetime:
     """The same moment in UTC; a naive time is local time, as Python itself takes it."""
     return at if at.tzinfo is UTC else at.astimezone(UTC)

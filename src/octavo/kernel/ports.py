@@ -111,7 +111,7 @@ class Searches(Protocol):
     """A store that finds records by their terms. Its index may lag behind the records; its answers never do."""
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `octavo.kernel.terms.matching.matching` would from all records kept."""
+        """Answer as `octavo.kernel.terms.matching.search_records` would from all records kept."""
         ...
 
     async def reindex(self, collection: str, progress: Callable[[int, int], None] | None = None) -> int:
@@ -202,8 +202,8 @@ class Queues(Protocol):
     async def write(self, ops: Sequence[Op], *, queue: bool = True, later: Sequence[Op] = ()) -> Written: ...
 
 
-async def written(store: Store, ops: Sequence[Op], *, queue: bool = True) -> Written:
-    """Apply the ops, or have them wait where the store can do that, unless they must not wait."""
+async def write_ops(store: Store, ops: Sequence[Op], *, queue: bool = True) -> Written:
+    """Apply the ops; a store with a queue may queue them instead, unless `queue` is False."""
     if isinstance(store, Queues):
         return await store.write(ops, queue=queue)
     return Written("stored", await store.apply(ops))
@@ -360,8 +360,8 @@ async def walk(
             yield page
 
 
-async def heads(store: Store, query: Query) -> list[Head]:
-    """The heads of all that answers a query which reads on from a cursor, or newest first."""
+async def list_heads(store: Store, query: Query) -> list[Head]:
+    """The heads of all that answers a query; the query reads on from a cursor, or newest first."""
     if isinstance(store, ListsHeads):
         return await store.heads(query)
     found: list[Head] = []
@@ -377,12 +377,12 @@ async def heads(store: Store, query: Query) -> list[Head]:
     return found
 
 
-async def every_name(
+async def list_names(
     store: Store, collection: str, part: ScopePart, scope: Scope, most: int | None = None
 ) -> list[str]:
     """The users, agents or sessions that have records there, by name; of a store that lists none, by their heads."""
     if not isinstance(store, ListsNames):
-        found = await heads(store, Query(collection=collection, scope=scope, newest_first=True))
+        found = await list_heads(store, Query(collection=collection, scope=scope, newest_first=True))
         return sorted({name for head in found if (name := getattr(head.scope, part))})[:most]
     names: list[str] = []
     while page := await store.names(
@@ -402,14 +402,14 @@ async def read_page(store: Store, query: Query, max_bytes: int) -> tuple[list[Re
     most = query.limit or 0
     if not most:
         return [], None
-    known = await heads(store, msgspec.structs.replace(query, limit=most + 1))
-    fits = fitting((head.size_bytes for head in known[:most]), max_bytes)
+    known = await list_heads(store, msgspec.structs.replace(query, limit=most + 1))
+    fits = count_fitting((head.size_bytes for head in known[:most]), max_bytes)
     found = await store.find(msgspec.structs.replace(query, limit=fits)) if fits else []
     return found, found[-1].cursor if found and fits < len(known) else None
 
 
-def fitting(sizes: Iterable[int], max_bytes: int) -> int:
-    """How many of these, from the first on, take no more bytes than that together; at least one, if there is one."""
+def count_fitting(sizes: Iterable[int], max_bytes: int) -> int:
+    """How many of these, from the first on, take at most `max_bytes` together; at least one, if there is one."""
     count = 0
     for size in sizes:
         max_bytes -= size

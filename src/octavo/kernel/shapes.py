@@ -48,18 +48,18 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         return self.names.get(field) or NAMES[field]
 
 
-def _value(name: str) -> Callable[[Record], Any]:
+def _data_reader(name: str) -> Callable[[Record], Any]:
     return lambda record: record.data.get(name)
 
 
-def _permanent(record: Record) -> bool:
+def _is_permanent(record: Record) -> bool:
     return bool(record.data.get("is_permanent", record.expires_at is None))
 
 
 _OWNER = (
     Extra("memory_type", "name", lambda r: "agent" if r.scope.agent and not r.scope.user else "user"),
     Extra("entity_id", "name", lambda r: r.scope.user or r.scope.agent or ""),
-    Extra("embedding_id", "name", _value("embedding_id")),
+    Extra("embedding_id", "name", _data_reader("embedding_id")),
 )
 
 _ALL = (
@@ -85,7 +85,7 @@ _ALL = (
         names={"id": "turn_id", "session": "session_key", "kind": "status"},
         axes=((), ("session",), ("user",)),
         uncounted=(("session",), ("user",)),
-        extras=(Extra("input_event_id", "name", _value("input_event_id")),),
+        extras=(Extra("input_event_id", "name", _data_reader("input_event_id")),),
     ),
     Shape(
         collection="configs",
@@ -137,7 +137,7 @@ _ALL = (
         table="event_memories",
         names={"kind": "category", "text": "content", "expires_at": "expiry_date"},
         axes=((), ("user",), ("agent",)),
-        extras=(*_OWNER, Extra("is_permanent", "flag", _permanent)),
+        extras=(*_OWNER, Extra("is_permanent", "flag", _is_permanent)),
         expiry_index="idx_event_expiry",
     ),
     Shape(
@@ -146,7 +146,7 @@ _ALL = (
         names={"session": "memory_id", "kind": "action", "text": "reason"},
         axes=((), ("session",), ("user",), ("agent",)),
         uncounted=(("session",),),
-        extras=(Extra("memory_layer", "name", _value("memory_layer")),),
+        extras=(Extra("memory_layer", "name", _data_reader("memory_layer")),),
         by_kind=True,
     ),
     Shape(  # a knowledge graph: `text` is the name of an entity, `kind` its type

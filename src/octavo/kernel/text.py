@@ -19,12 +19,12 @@ _CONTROLS = re.compile(
 )
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """One line that cannot steer a terminal nor pose as several: what could is spelled as Python does, as in \\x1b."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def printable_json(spelled: str) -> str:
+def escape_json_controls(spelled: str) -> str:
     """The same JSON without DEL and C1, which a terminal obeys and JSON does not escape by itself."""
     return _DEL_AND_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", spelled)
 
@@ -36,16 +36,16 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    return "".join(map(_folded, pieces(text)))
+    return "".join(map(_fold_piece, pieces(text)))
 
 
-def folding(text: str) -> Generator[None, None, str]:
+def fold_in_steps(text: str) -> Generator[None, None, str]:
     """`fold` in steps, each of a few milliseconds at most."""
     if text.isascii():
         return text.lower()
     found = []
     for piece in pieces(text):
-        found.append(_folded(piece))
+        found.append(_fold_piece(piece))
         yield
     return "".join(found)
 
@@ -75,9 +75,9 @@ def _stands_alone(character: str) -> bool:
     )
 
 
-def _folded(text: str) -> str:
+def _fold_piece(text: str) -> str:
     if _PHRASES.search(text):
-        return "".join(part if _PHRASES.match(part) else _folded(part) for part in _PHRASES.split(text))
+        return "".join(part if _PHRASES.match(part) else _fold_piece(part) for part in _PHRASES.split(text))
     # The second pass matters: casefolding can leave text that NFKC would compose differently.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
@@ -119,10 +119,10 @@ def _gather(values: Iterable[Any], found: list[str]) -> None:
 
 
 def haystack(text: str, data: Any) -> str:
-    """What a text search looks through: the record's text, or the values of its data when it has none."""
-    return fold(searched(text, data))
+    """What a text search looks through: the folded `content` of a record."""
+    return fold(content(text, data))
 
 
-def searched(text: str, data: Any) -> str:
-    """What `haystack` folds."""
+def content(text: str, data: Any) -> str:
+    """The text a record is found by: its own, or the values of its data when it has none."""
     return text or "\n".join(leaves(data))

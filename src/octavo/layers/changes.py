@@ -22,18 +22,18 @@ from octavo.kernel.text import spell
 from octavo.layers import checking, reasons
 from octavo.layers.records import (
     LAYER_OF,
+    check_storable,
     log_record,
     mark_of,
     owner_of,
     record_of,
     state_of,
-    storable,
     topic_of,
     version_of,
 )
 from octavo.layers.values import Action, Layer, LogEntry, OwnerType
 from octavo.util.secrets import DigestKey
-from octavo.util.sync import at_once, import_aside
+from octavo.util.sync import import_aside, run_steps
 
 _logger = logging.getLogger("octavo.layers")
 
@@ -47,13 +47,13 @@ class ChangeStep(msgspec.Struct, frozen=True):
     certain: bool = False  # it changes no memory, so nobody can come before it
 
 
-def insertion(record: Record, reason: str, metadata: dict[str, Any] | None = None) -> ChangeStep:
+def insert_step(record: Record, reason: str, metadata: dict[str, Any] | None = None) -> ChangeStep:
     """A memory that begins, or that is there again under its old id."""
     log = _log(record, "insert", reason, None, record, metadata)
     return ChangeStep([Add([record], expect=1), Add([log], expect=1)], log, record)
 
 
-def alteration(
+def update_step(
     before: Record, after: Record, reason: str, metadata: dict[str, Any] | None = None
 ) -> ChangeStep:
     """A memory that becomes another version of itself."""
@@ -73,7 +73,7 @@ def alteration(
     return ChangeStep([change, Add([log], expect=1)], log, after)
 
 
-def removal(
+def remove_step(
     before: Record, action: Action, reason: str, at: datetime, metadata: dict[str, Any] | None = None
 ) -> ChangeStep:
     """A memory that ends."""
@@ -81,7 +81,7 @@ def removal(
     return ChangeStep([Remove(_query(before), expect=1), Add([log], expect=1)], log, before)
 
 
-def remark(
+def remark_step(
     record: Record | None, scope: Scope, layer: Layer, reason: str, at: datetime, metadata: dict[str, Any]
 ) -> ChangeStep:
     """A log row that says why nothing was changed."""
@@ -121,19 +121,19 @@ def next_version(before: Record, at: datetime, data: dict[str, Any], **changes: 
     if changes.get("text", before.text) != before.text:  # what it was found by, it says no more
         kept = {**kept, FOUND_BY: [topic_of(changes["text"]), ""]}
     data = {**kept, **data, "version": version}
-    return storable(
+    return check_storable(
         msgspec.structs.replace(before, data=data, marks=(mark_of(version),), updated_at=at, **changes)
     )
 
 
-def revision(
+def revise_step(
     before: Record, changes: dict[str, Any], at: datetime, why: str | None, event_ttl: timedelta | None
 ) -> ChangeStep:
     """The step that changes what is given of a memory, or that says that nothing differs."""
     layer = LAYER_OF[before.collection]
     was = checking.Expiry(bool(before.data.get("is_permanent")), before.expires_at)
     told = {name: changes[name] for name in ("is_permanent", "expiry_date") if name in changes}
-    ending = checking.ending(layer, at, was, event_ttl=event_ttl, **told)
+    ending = checking.expiry(layer, at, was, event_ttl=event_ttl, **told)
     category = changes.get("category", UNSET)
     after = next_version(
         before,
@@ -145,8 +145,8 @@ def revision(
         expires_at=ending.expires_at,
     )
     if _substance(before) == _substance(after):
-        return remark(before, before.scope, layer, why or reasons.say("repeated", before.text), at, {})
-    return alteration(before, after, why or reasons.updated(state_of(before), state_of(after)))
+        return remark_step(before, before.scope, layer, why or reasons.say("repeated", before.text), at, {})
+    return update_step(before, after, why or reasons.describe_update(state_of(before), state_of(after)))
 
 
 def _substance(record: Record) -> tuple[Any, ...]:
@@ -156,7 +156,7 @@ def _substance(record: Record) -> tuple[Any, ...]:
     return (record.kind, record.text, record.expires_at, spell(data), spell(record.metadata))
 
 
-def undoing(
+def undo_step(
     entry: LogEntry,
     last: LogEntry,
     scope: Scope,
@@ -174,8 +174,8 @@ def undoing(
     if state is None:  # it began with that change, so it ends now
         if present is None:
             raise Conflict(f"the memory {entry.memory_id!r} was removed meanwhile")
-        reason = why or reasons.undone(present.text, entry.action, entry.reason)
-        return removal(present, "delete", reason, at, facts)
+        reason = why or reasons.describe_undo(present.text, entry.action, entry.reason)
+        return remove_step(present, "delete", reason, at, facts)
     ends = state.expires_at
     # With an end that has passed nobody would see it again, and that is not what anybody undoes for.
     state = msgspec.structs.replace(
@@ -183,10 +183,10 @@ def undoing(
     )
     version = (last.version or 0) + 1
     restored = record_of(entry.memory_id, owner_of(scope), scope.tenant, entry.memory_layer, state, version)
-    reason = why or reasons.undone(state.content, entry.action, entry.reason)
+    reason = why or reasons.describe_undo(state.content, entry.action, entry.reason)
     if present is None:
-        return insertion(restored, reason, facts)
-    return alteration(present, restored, reason, facts)
+        return insert_step(restored, reason, facts)
+    return update_step(present, restored, reason, facts)
 
 
 # --- owners of memories
@@ -234,13 +234,13 @@ class OwnerNotes:
         query = Query(collection=OWNERS, ids=(_NAME,), scope=exact_scope(self._scope), marks=(before,))
         return Change(query=query, data=data, mark=(self._mark,), unmark=(before,), expect=1)
 
-    def rejecting(self, memory: Record) -> Op:
+    def reject_op(self, memory: Record) -> Op:
         """The write that rejects what a memory says."""
         self._made_with = self._key_name()
         digests = self._digests(memory.text, str(memory.data.get("happened_at") or ""))
         return self.guard({**self.rejected, memory.id: sorted(digests)})
 
-    def allowing(self, memory_id: str) -> Op:
+    def allow_op(self, memory_id: str) -> Op:
         """The write that lifts the rejection of what a memory said."""
         return self.guard({name: told for name, told in self.rejected.items() if name != memory_id})
 
@@ -278,6 +278,6 @@ def signatures(content: str, owner_type: OwnerType, day: str = "") -> Iterable[S
     text = content[:_READ]
     negated = "not" if COMMON.NEGATED.search(text) else ""
     yield "words", negated, day, *sorted(words(text))
-    for fact in at_once(facts_of(text, owner_type)):
+    for fact in run_steps(facts_of(text, owner_type)):
         if fact.slots:
             yield "slots", *(part for slot in sorted(fact.slots.items()) for part in slot)

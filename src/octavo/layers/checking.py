@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import EARLIEST
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.layers.records import Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Layer
 
@@ -19,42 +19,42 @@ T = TypeVar("T")
 
 def owner(user_id: str | None, agent_id: str | None, wrong: Wrong = InvalidQuery) -> Owner:
     """The one owner that was named."""
-    found = perhaps_owner(user_id, agent_id, wrong)
+    found = optional_owner(user_id, agent_id, wrong)
     if found is None:
         raise wrong("whose memory? give user_id or agent_id")
     return found
 
 
-def perhaps_owner(user_id: str | None, agent_id: str | None, wrong: Wrong = InvalidQuery) -> Owner | None:
+def optional_owner(user_id: str | None, agent_id: str | None, wrong: Wrong = InvalidQuery) -> Owner | None:
     """The owner that was named, or None when nobody was."""
     if user_id is not None and agent_id is not None:
-        raise wrong(f"give user_id or agent_id, not both; got {_short(user_id)} and {_short(agent_id)}")
+        raise wrong(f"give user_id or agent_id, not both; got {_shorten(user_id)} and {_shorten(agent_id)}")
     if user_id is None and agent_id is None:
         return None
     name, value = ("user_id", user_id) if user_id is not None else ("agent_id", agent_id)
     if not isinstance(value, str) or not value:
-        raise wrong(f"{name} must be a name; got {_short(value)}")
+        raise wrong(f"{name} must be a name; got {_shorten(value)}")
     return Owner("user" if name == "user_id" else "agent", value)
 
 
 def layer(value: Any, wrong: Wrong = InvalidQuery) -> Layer:
     """One of the two layers."""
-    return _one_of(value, LAYERS, f"layer {_short(value)}", wrong)
+    return _one_of(value, LAYERS, f"layer {_shorten(value)}", wrong)
 
 
-def perhaps_layer(value: Any) -> Layer | None:
+def optional_layer(value: Any) -> Layer | None:
     """One of the two layers, or None for both."""
     return None if value is None else layer(value)
 
 
 def category(value: Any, of: Layer, wrong: Wrong = InvalidQuery) -> str:
     """One of the categories of the layer."""
-    return _one_of(value, CATEGORIES[of], f"category {_short(value)} of the {of} layer", wrong)
+    return _one_of(value, CATEGORIES[of], f"category {_shorten(value)} of the {of} layer", wrong)
 
 
-def perhaps_action(value: Any) -> Action | None:
+def optional_action(value: Any) -> Action | None:
     """One of the actions of the log, or None for all."""
-    return None if value is None else _one_of(value, ACTIONS, f"action {_short(value)}", InvalidQuery)
+    return None if value is None else _one_of(value, ACTIONS, f"action {_shorten(value)}", InvalidQuery)
 
 
 def _one_of(value: Any, known: Sequence[T], what: str, wrong: Wrong) -> T:
@@ -67,7 +67,7 @@ def _one_of(value: Any, known: Sequence[T], what: str, wrong: Wrong) -> T:
 def content(value: Any) -> str:
     """What is to be remembered: some text."""
     if not isinstance(value, str):
-        raise InvalidRecord(f"content must be a string; got {_short(value)}")
+        raise InvalidRecord(f"content must be a string; got {_shorten(value)}")
     if not value.strip():
         raise InvalidRecord(f"content is {'blank' if value else 'empty'}: there is nothing to remember")
     return value
@@ -76,14 +76,14 @@ def content(value: Any) -> str:
 def metadata(value: Any) -> dict[str, Any]:
     """The caller's own facts; None is none."""
     if value is not None and not isinstance(value, dict):
-        raise InvalidRecord(f"metadata must be a dict; got {_short(value)}")
+        raise InvalidRecord(f"metadata must be a dict; got {_shorten(value)}")
     return value or {}
 
 
 def reason(value: Any) -> str | None:
     """Why something is changed; None and blank leave it to the default."""
     if value is not None and not isinstance(value, str):
-        raise InvalidRecord(f"reason must be a sentence; got {_short(value)}")
+        raise InvalidRecord(f"reason must be a sentence; got {_shorten(value)}")
     return value if value and value.strip() else None
 
 
@@ -91,21 +91,21 @@ def sources(value: Any) -> list[str]:
     """Ids of events."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)
     if not listed or not all(isinstance(one, str) and one for one in value):
-        raise InvalidRecord(f"sources must be a list of event ids; got {_short(value)}")
+        raise InvalidRecord(f"sources must be a list of event ids; got {_shorten(value)}")
     return list(dict.fromkeys(value))
 
 
 def name(what: str, value: Any) -> str:
     """The id of something; one that no record can have is just not found."""
     if not isinstance(value, str):
-        raise InvalidQuery(f"{what} must be a string; got {_short(value)}")
+        raise InvalidQuery(f"{what} must be a string; got {_shorten(value)}")
     return value
 
 
 def limit(value: Any) -> int | None:
     """How many at most; None is all."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise InvalidQuery(f"limit must be 0 or more, or None for all; got {_short(value)}")
+        raise InvalidQuery(f"limit must be 0 or more, or None for all; got {_shorten(value)}")
     return value
 
 
@@ -114,9 +114,9 @@ def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | Non
     if value is None:
         return None
     if not isinstance(value, datetime):
-        raise wrong(f"{what} must be a datetime; got {_short(value)}")
+        raise wrong(f"{what} must be a datetime; got {_shorten(value)}")
     try:
-        at = utc(value)
+        at = to_utc(value)
     except (OverflowError, ValueError):
         at = None
     if at is None or at < EARLIEST:
@@ -131,7 +131,7 @@ class Expiry(NamedTuple):
     expires_at: datetime | None
 
 
-def ending(
+def expiry(
     of: Layer,
     at: datetime,
     was: Expiry | None = None,
@@ -146,12 +146,12 @@ def ending(
     An `expiry_date` of None says that there is no end, not that there never may be one.
     """
     if is_permanent not in (UNSET, None) and not isinstance(is_permanent, bool):
-        raise InvalidRecord(f"is_permanent must be True or False; got {_short(is_permanent)}")
+        raise InvalidRecord(f"is_permanent must be True or False; got {_shorten(is_permanent)}")
     given = "expiry_date" if ttl_seconds is None else "ttl_seconds"
     if ttl_seconds is not None:
         if expiry_date is not UNSET:
             raise InvalidRecord("give expiry_date or ttl_seconds, not both")
-        expiry_date = _after(ttl_seconds, at)
+        expiry_date = _expiry_after(ttl_seconds, at)
     expires_at = None if expiry_date is UNSET else moment("expiry_date", expiry_date, InvalidRecord)
     if expires_at is not None:
         if is_permanent is True:
@@ -171,28 +171,28 @@ def ending(
         return was
     permanent = of == "profile" and is_permanent is not False
     if of == "event" and event_ttl is not None:
-        return Expiry(False, _later(at, event_ttl))
+        return Expiry(False, _add_time(at, event_ttl))
     return Expiry(permanent, None)
 
 
-def _after(seconds: Any, at: datetime) -> datetime:
+def _expiry_after(seconds: Any, at: datetime) -> datetime:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise InvalidRecord(f"ttl_seconds must be a number of seconds; got {_short(seconds)}")
+        raise InvalidRecord(f"ttl_seconds must be a number of seconds; got {_shorten(seconds)}")
     if seconds <= 0:
         raise InvalidRecord(f"ttl_seconds must be more than 0; got {seconds}")
     try:
-        return _later(at, timedelta(seconds=seconds))
+        return _add_time(at, timedelta(seconds=seconds))
     except OverflowError:
         raise InvalidRecord(
             f"ttl_seconds is {seconds}: that ends after the year 9999; is_permanent=True never ends"
         ) from None
 
 
-def _later(at: datetime, by: timedelta) -> datetime:
+def _add_time(at: datetime, by: timedelta) -> datetime:
     # Never at the same moment: what is remembered is seen at least once.
     return at + max(by, timedelta(microseconds=1))
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     said = repr(value)
     return said if len(said) <= 80 else f"{said[:80]}…"

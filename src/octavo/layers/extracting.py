@@ -10,10 +10,10 @@ import msgspec
 
 from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Op, Query, Record
-from octavo.kernel.ports import heads
+from octavo.kernel.ports import list_heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
-from octavo.layers.changes import ChangeStep, OwnerNotes, alteration, insertion, next_version, remark
+from octavo.layers.changes import ChangeStep, OwnerNotes, insert_step, next_version, remark_step, update_step
 from octavo.layers.reading import read_heads
 from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in, topic_of
 from octavo.layers.shared import Shared
@@ -90,9 +90,9 @@ class TextExtraction:
         # Before what is known: whoever adds a fact after this was read makes this text be decided again.
         self._noted = await OwnerNotes.read(self._shared.store, self._scope, self._shared.digest_key)
         known = await self._known(text)
-        decisions = await self._decided(text, known)
+        decisions = await self._decide(text, known)
         if not decisions and again is not None:
-            decisions = [_made_good(again, known)]
+            decisions = [_correct(again, known)]
         steps = [self._step(decision, known) for decision in decisions]
         done, self._done = self._done, []
         if not steps and not done:
@@ -129,17 +129,17 @@ class TextExtraction:
         query = Query(
             collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit, newest_first=True
         )
-        small = [head for head in await heads(store, query) if head.size_bytes < _LARGE_BYTES]
+        small = [head for head in await list_heads(store, query) if head.size_bytes < _LARGE_BYTES]
         return await read_heads(store, query, small, _KNOWN_BYTES)
 
-    async def _decided(self, text: str, known: dict[str, Record]) -> list[Decision]:
+    async def _decide(self, text: str, known: dict[str, Record]) -> list[Decision]:
         decisions = await self._extractor.decide(
             text,
             [_known(record) for record in known.values()],
             owner_type=self._owner.type,
             at=self._said_at,
         )
-        return [_made_good(decision, known) for decision in decisions if decision.content.strip()]
+        return [_correct(decision, known) for decision in decisions if decision.content.strip()]
 
     def _step(self, decision: Decision, known: dict[str, Record]) -> tuple[ChangeStep, Outcome]:
         """What to write for a decision; `known` is brought up to what will be there afterwards."""
@@ -149,29 +149,29 @@ class TextExtraction:
             decision = msgspec.structs.replace(decision, action="ignore", reason=reason)
             # Without the fact: what is not to be learnt must not live on in the log.
             at, facts = self._shared.after(None), {"source_id": self._source, "rejected": True}
-            step = remark(None, self._scope, decision.layer, reason, at, facts)
+            step = remark_step(None, self._scope, decision.layer, reason, at, facts)
             return step, _outcome(decision, "ignore", None)
         if decision.action == "update" and target is not None:
-            changed = self._updated(decision, target)
+            changed = self._update(decision, target)
             if _statement(changed) != _statement(target):
                 known[target.id] = changed
-                step = alteration(target, changed, decision.reason, self._facts(decision))
+                step = update_step(target, changed, decision.reason, self._facts(decision))
                 return step, _outcome(decision, "update", changed, supersedes=target.text)
             decision = msgspec.structs.replace(decision, action="ignore")
         if decision.action == "ignore":
             at = self._shared.after(None if target is None else target.updated_at)
             facts = {**self._facts(decision), "content": decision.content}
-            step = remark(target, self._scope, decision.layer, decision.reason, at, facts)
+            step = remark_step(target, self._scope, decision.layer, decision.reason, at, facts)
             return step, _outcome(decision, "ignore", target)
-        record = self._inserted(decision)
+        record = self._insert(decision)
         known[record.id] = record
-        step = insertion(record, decision.reason, self._facts(decision))
+        step = insert_step(record, decision.reason, self._facts(decision))
         guarded = msgspec.structs.replace(step, ops=[self._noted.guard(), *step.ops])
         return guarded, _outcome(decision, "insert", record)
 
-    def _inserted(self, decision: Decision) -> Record:
+    def _insert(self, decision: Decision) -> Record:
         at = self._shared.clock()
-        ending = checking.ending(decision.layer, at, event_ttl=self._shared.event_ttl)
+        ending = checking.expiry(decision.layer, at, event_ttl=self._shared.event_ttl)
         data = {"is_permanent": ending.is_permanent, "sources": [self._source], **_describe(decision)}
         return new_memory(
             self._owner,
@@ -186,7 +186,7 @@ class TextExtraction:
             embeds=self._shared.embeds,
         )
 
-    def _updated(self, decision: Decision, target: Record) -> Record:
+    def _update(self, decision: Decision, target: Record) -> Record:
         # What changes every day must not grow every day; each row of the log names its own source.
         sources = [*dict.fromkeys([*(target.data.get("sources") or ()), self._source])][-SOURCES:]
         return next_version(
@@ -226,7 +226,7 @@ def _statement(record: Record) -> tuple[Any, ...]:
     return (record.text, record.kind, record.data.get("happened_at"))
 
 
-def _made_good(decision: Decision, known: dict[str, Record]) -> Decision:
+def _correct(decision: Decision, known: dict[str, Record]) -> Decision:
     """The decision made good where an extractor does not know better: a target that is there, in its own layer."""
     if decision.layer not in CATEGORIES:
         raise ModelError(f"the extractor gave a fact to the layer {decision.layer!r}, which there is not")
@@ -236,7 +236,7 @@ def _made_good(decision: Decision, known: dict[str, Record]) -> Decision:
     if category not in CATEGORIES[layer]:
         category = DEFAULTS[layer] if target is None else target.kind
     action = "insert" if decision.action == "update" and target is None else decision.action
-    reason = decision.reason.strip() or reasons.inserted(decision.content, layer, category)
+    reason = decision.reason.strip() or reasons.describe_insert(decision.content, layer, category)
     return msgspec.structs.replace(
         decision,
         layer=layer,

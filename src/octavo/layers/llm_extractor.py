@@ -12,9 +12,9 @@ from octavo.layers import llm_messages
 from octavo.layers.llm_messages import ModelFact, facts_of
 from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
 from octavo.models.openai_server import OpenAIServer
-from octavo.util.secrets import hidden
-from octavo.util.user_code import foreign
-from octavo.util.words import several
+from octavo.util.secrets import mask_passwords
+from octavo.util.user_code import translate_errors
+from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.layers")
 
@@ -109,20 +109,20 @@ class ModelExtractor:
                 if not whole:
                     raise ModelError("it was cut off; say less")
                 facts, more = facts_of(answer, at)
-                kept = llm_messages.stated(facts, text)
+                kept = llm_messages.keep_quoted(facts, text)
             except ModelError as error:
                 wrong = str(error)
-                messages += llm_messages.asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
+                messages += llm_messages.ask_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
                 continue
             if more:
                 _log.warning(
                     "%r found %s more than the %d that are kept",
                     self,
-                    several(more, "fact"),
+                    pluralize(more, "fact"),
                     llm_messages.MOST_FACTS,
                 )
             if len(kept) < len(facts):
-                dropped = several(len(facts) - len(kept), "fact")
+                dropped = pluralize(len(facts) - len(kept), "fact")
                 _log.warning("%r: %s quoted what the text does not say, and will not be kept", self, dropped)
             return kept
         raise ModelError(f"its answer is of no use: {wrong}")
@@ -146,16 +146,16 @@ class ModelExtractor:
         if server.closed:
             raise ModelError("it was closed")
         client = server.client()
-        with foreign("it failed"):
+        with translate_errors("it failed"):
             try:
                 answer = await client.chat.completions.create(model=self._model, messages=messages, **form)
             except server.package.OpenAIError as error:
                 refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
-                raise (_RequestRefused if refused else ModelError)(self._described(error)) from server.told(
-                    error
-                )
+                raise (_RequestRefused if refused else ModelError)(
+                    self._describe_error(error)
+                ) from server.mask(error)
             except (ValueError, TypeError) as error:  # an answer that is no JSON
-                raise ModelError(self._described(error)) from error
+                raise ModelError(self._describe_error(error)) from error
         choices = getattr(answer, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
             raise ModelError("it answered without a message")
@@ -168,12 +168,12 @@ class ModelExtractor:
         content = getattr(message, "content", None)
         return content if isinstance(content, str) else "", finished != "length"
 
-    def _described(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         """The error in a few words, without key and password."""
-        text = self._server.hidden(" ".join(str(error).split()))
+        text = self._server.mask_key(" ".join(str(error).split()))
         own = getattr(self._server.client(), "api_key", None)  # of a client that was handed in
         secrets = [self._server.base_url or "", f"?api_key={own}" if isinstance(own, str) else ""]
-        return f"{type(error).__name__}: {hidden(text, [secret for secret in secrets if secret])[:300]}"
+        return f"{type(error).__name__}: {mask_passwords(text, filter(None, secrets))[:300]}"
 
 
 class _RequestRefused(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error
@@ -207,7 +207,7 @@ class DecisionMaker:
         """What to do with the facts, in their order, each once."""
         made: dict[tuple[Layer, str], Decision] = {}
         for fact in facts:
-            decision = await self._decided(fact)
+            decision = await self._decide(fact)
             key = (decision.layer, _words(decision.content))
             if key in made:
                 continue
@@ -216,7 +216,7 @@ class DecisionMaker:
                 self._changed.add(decision.target)
         return list(made.values())
 
-    async def _decided(self, fact: ModelFact) -> Decision:
+    async def _decide(self, fact: ModelFact) -> Decision:
         target = self._by_id.get(fact.target or "")
         if target is not None and fact.action == "ignore":
             return self._decision(fact, "ignore", target.layer, target.category, target.id)
@@ -233,7 +233,7 @@ class DecisionMaker:
             return self._decision(fact, "update", layer, category, target.id)
         # An insert was decided by what was shown; anything else here lacks a memory that it could mean.
         compared = self._not_shown if fact.action == "insert" else self._known
-        ruled = await self._ruled(fact.content, compared) if compared else None
+        ruled = await self._decide_by_rules(fact.content, compared) if compared else None
         if ruled is not None and ruled.layer == layer and ruled.target in self._by_id:
             if ruled.action == "ignore":
                 return self._decision(fact, "ignore", layer, category, ruled.target, ruled.reason)
@@ -245,7 +245,7 @@ class DecisionMaker:
         """What the model says, or else the rules, or else the plainest of its layer."""
         if fact.layer is not None and fact.category is not None:
             return fact.layer, fact.category
-        ruled = await self._ruled(fact.content, ())
+        ruled = await self._decide_by_rules(fact.content, ())
         if (
             ruled is not None
             and fact.layer in (None, ruled.layer)
@@ -255,7 +255,7 @@ class DecisionMaker:
         layer: Layer = fact.layer or "event"
         return layer, DEFAULTS[layer]
 
-    async def _ruled(self, content: str, known: Sequence[Known]) -> Decision | None:
+    async def _decide_by_rules(self, content: str, known: Sequence[Known]) -> Decision | None:
         """What the rules say to one statement; nothing, when they see several in it or none."""
         ruled = await self._rules.decide(content, known, owner_type=self._owner_type, at=self._at)
         return ruled[0] if len(ruled) == 1 else None

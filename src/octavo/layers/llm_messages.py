@@ -12,10 +12,10 @@ import msgspec
 
 from octavo.errors import ModelError
 from octavo.kernel.codec import EARLIEST
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.text import fold
-from octavo.layers.reasons import chinese
+from octavo.layers.reasons import is_chinese
 from octavo.layers.values import CATEGORIES, LAYERS, Known, Layer, OwnerType, Verdict
 
 Language: TypeAlias = Literal["zh", "en"]
@@ -100,7 +100,7 @@ def _system(language: Language) -> str:
 
 def language_of(text: str) -> Language:
     """The language to ask in, which is also that of the reasons."""
-    return "zh" if chinese(text) else "en"
+    return "zh" if is_chinese(text) else "en"
 
 
 def nearest(text: str, known: Sequence[Known], most: int) -> list[Known]:
@@ -142,19 +142,19 @@ def question(
     data = data.replace("<", "\\u003c").replace(">", "\\u003e")
     return [
         {"role": "system", "content": system},
-        {"role": "user", "content": f"<data>\n{sound(data)}\n</data>"},
+        {"role": "user", "content": f"<data>\n{drop_surrogates(data)}\n</data>"},
     ]
 
 
-def asked_again(answer: str, wrong: str, text: str) -> list[dict[str, str]]:
+def ask_again(answer: str, wrong: str, text: str) -> list[dict[str, str]]:
     """The messages that go on after an answer of no use."""
     return [
-        {"role": "assistant", "content": sound(answer)},
+        {"role": "assistant", "content": drop_surrogates(answer)},
         {"role": "user", "content": _AGAIN[language_of(text)].format(wrong=wrong)},
     ]
 
 
-def sound(text: str) -> str:
+def drop_surrogates(text: str) -> str:
     """The text without halves of surrogate pairs, which neither HTTP nor any store takes."""
     return text.encode("utf-8", "replace").decode()
 
@@ -186,7 +186,7 @@ def facts_of(answer: str, at: datetime) -> tuple[list[ModelFact], int]:
     if not spoken.strip():
         raise ModelError("it is empty")
     # Commas before a closing bracket are forbidden in JSON, and models write them.
-    listed = _listed(spoken) or _listed(_STRING_OR_COMMA.sub(lambda match: match[1] or "", spoken))
+    listed = _find_list(spoken) or _find_list(_STRING_OR_COMMA.sub(lambda match: match[1] or "", spoken))
     if listed is None:
         raise ModelError('it has no JSON with a list "facts"')
     found = [fact for each in listed[: MOST_FACTS * 4] if (fact := _fact(each, at)) is not None]
@@ -195,7 +195,7 @@ def facts_of(answer: str, at: datetime) -> tuple[list[ModelFact], int]:
     return found[:MOST_FACTS], max(0, len(listed) - MOST_FACTS)
 
 
-def stated(facts: Sequence[ModelFact], text: str) -> list[ModelFact]:
+def keep_quoted(facts: Sequence[ModelFact], text: str) -> list[ModelFact]:
     """The facts whose quote stands in the text; ModelError when there are facts and none quotes anything.
 
     A model may make a fact up, or repeat the example of the prompt: what nobody wrote is not kept.
@@ -227,7 +227,7 @@ def _letters(text: str) -> str:
     return _MARKS.sub("", fold(text))
 
 
-def _listed(spoken: str) -> list[Any] | None:
+def _find_list(spoken: str) -> list[Any] | None:
     """The list of facts, wherever in the answer it stands; or else the facts that stand there one by one."""
     loose: list[Any] = []
     for value, broken in _values(spoken):
@@ -294,7 +294,7 @@ def _plain(value: Any, most: int) -> str:
     """One line that any store takes and that is no longer than this."""
     if not isinstance(value, str):
         return ""
-    line = sound(" ".join(_CONTROL.sub(" ", value).split()))
+    line = drop_surrogates(" ".join(_CONTROL.sub(" ", value).split()))
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
@@ -303,7 +303,7 @@ def _moment(value: Any, at: datetime) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(value.strip())
-        moment = utc(moment if moment.tzinfo is not None else moment.replace(tzinfo=at.tzinfo or UTC))
+        moment = to_utc(moment if moment.tzinfo is not None else moment.replace(tzinfo=at.tzinfo or UTC))
     except (ValueError, OverflowError):  # no time, or one that is before the first year in UTC
         return None
     return moment if moment >= EARLIEST else None  # no store keeps an earlier one

@@ -16,7 +16,7 @@ from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
-from octavo.layers.changes import ChangeStep, OwnerNotes, insertion, removal, revision, undoing
+from octavo.layers.changes import ChangeStep, OwnerNotes, insert_step, remove_step, revise_step, undo_step
 from octavo.layers.extracting import TextExtraction
 from octavo.layers.reading import LayerReading
 from octavo.layers.records import (
@@ -155,11 +155,11 @@ class LayeredMemory(LayerReading):
         of = checking.layer(layer, InvalidRecord)
         text = checking.content(content)
         kind = (
-            await _categorised(text, of)
+            await _categorise(text, of)
             if category is None
             else checking.category(category, of, InvalidRecord)
         )
-        ending = checking.ending(
+        ending = checking.expiry(
             of,
             at,
             is_permanent=is_permanent,
@@ -180,8 +180,8 @@ class LayeredMemory(LayerReading):
             embeds=shared.embeds,
         )
         await asyncio.sleep(0)  # what is long to check is long to write: others have their turn in between
-        why = checking.reason(reason) or reasons.inserted(text, of, kind)
-        status, [added] = await shared.take([insertion(record, why)])
+        why = checking.reason(reason) or reasons.describe_insert(text, of, kind)
+        status, [added] = await shared.take([insert_step(record, why)])
         if not added:  # a chance in a million million, within one microsecond: but then nothing was kept
             raise Conflict(f"the id {record.id!r} was taken by another memory at this very moment; try again")
         return memory_of(record, status)
@@ -260,8 +260,8 @@ class LayeredMemory(LayerReading):
         why = checking.reason(reason)
 
         async def attempt() -> ChangeStep:
-            before = await self._found(memory_id, user_id, agent_id, layer)
-            return revision(before, changes, shared.after(before.updated_at), why, shared.event_ttl)
+            before = await self._find(memory_id, user_id, agent_id, layer)
+            return revise_step(before, changes, shared.after(before.updated_at), why, shared.event_ttl)
 
         return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
 
@@ -283,12 +283,12 @@ class LayeredMemory(LayerReading):
         why = checking.reason(reason)
 
         async def attempt() -> ChangeStep:
-            before = await self._found(memory_id, user_id, agent_id, layer)
+            before = await self._find(memory_id, user_id, agent_id, layer)
             at = shared.after(before.updated_at)
             said = why or reasons.say("deleted", before.text)
-            step = removal(before, "delete", said, at, {"rejected": True} if forever else None)
+            step = remove_step(before, "delete", said, at, {"rejected": True} if forever else None)
             if forever:
-                step.ops.append((await self._read_notes(before.scope)).rejecting(before))
+                step.ops.append((await self._read_notes(before.scope)).reject_op(before))
             return step
 
         return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
@@ -307,7 +307,7 @@ class LayeredMemory(LayerReading):
             if memory_id not in noted.rejected:
                 raise NotFound(f"nothing was rejected with the memory {memory_id!r}")
             with suppress(Conflict):
-                await shared.write([noted.allowing(memory_id)])
+                await shared.write([noted.allow_op(memory_id)])
                 return
         raise Conflict(f"others changed what is noted of the owner of {memory_id!r}; try again")
 
@@ -362,25 +362,25 @@ class LayeredMemory(LayerReading):
             first = last
             while (first.version or 0) - 1 in by_version:
                 first = by_version[(first.version or 0) - 1]
-            present = None if last.after is None else await self._changed_by(last)
+            present = None if last.after is None else await self._find_version(last)
             at = shared.after(last.created_at)
-            step = undoing(first, last, newest.scope, present, why, at, metadata)
-            return await self._allowed(step, last)
+            step = undo_step(first, last, newest.scope, present, why, at, metadata)
+            return await self._lift_rejection(step, last)
 
         if dry_run:
             await attempt()
             return entries[-1]
         return entry_of((await shared.change(self.tenant, memory_id, attempt)).log)
 
-    async def _allowed(self, step: ChangeStep, undone: LogEntry) -> ChangeStep:
+    async def _lift_rejection(self, step: ChangeStep, undone: LogEntry) -> ChangeStep:
         """The step that also lifts the rejection which the undone change was."""
         if undone.metadata.get("rejected"):
             noted = await self._read_notes(step.log.scope)
             if undone.memory_id in noted.rejected:
-                step.ops.append(noted.allowing(undone.memory_id))
+                step.ops.append(noted.allow_op(undone.memory_id))
         return step
 
-    async def _changed_by(self, entry: LogEntry) -> Record:
+    async def _find_version(self, entry: LogEntry) -> Record:
         """The memory at the version that the change made; the row alone may be older than what is there by now."""
         try:
             record = await self._shared.find(entry.memory_id, Scope(tenant=self.tenant), entry.memory_layer)
@@ -420,7 +420,7 @@ def _tenant(name: str) -> str:
     return name
 
 
-async def _categorised(text: str, layer: Layer) -> str:
+async def _categorise(text: str, layer: Layer) -> str:
     """The category that the rules see in a text, or the one for what they see nothing in."""
     await import_aside("octavo.layers.rules")
     from octavo.layers.rules import categorise

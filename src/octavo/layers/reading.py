@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
-from octavo.kernel.ports import Store, fitting, heads, read_page
+from octavo.kernel.ports import Store, count_fitting, list_heads, read_page
 from octavo.layers import checking
 from octavo.layers.records import COLLECTIONS, LAYER_OF, LOG, entry_of, memory_of, owner_of, record_of
 from octavo.layers.shared import CHANGES, Shared
@@ -36,7 +36,7 @@ class LayerReading:
     async def get(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> Fact:
         """One memory, or NotFound; of an owner that is named, only if it is theirs."""
         self._begin()
-        return memory_of(await self._found(memory_id, user_id, agent_id, None))
+        return memory_of(await self._find(memory_id, user_id, agent_id, None))
 
     async def profile(
         self,
@@ -56,7 +56,7 @@ class LayerReading:
             found = await store.find(query)
             found.sort(key=lambda record: (record.updated_at or record.created_at, record.id), reverse=True)
             return _page(found[:most])
-        return _page(*await _latest_first(store, query, at, most, max_bytes, after))
+        return _page(*await _read_latest(store, query, at, most, max_bytes, after))
 
     async def events(
         self,
@@ -79,7 +79,7 @@ class LayerReading:
         )
         at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
         if at is not None:
-            return _page(*await _latest_first(store, query, at, most, max_bytes, after))
+            return _page(*await _read_latest(store, query, at, most, max_bytes, after))
         return _page(*await _newest(store, replace(query, limit=most, after=after), max_bytes))
 
     async def recall(
@@ -103,7 +103,7 @@ class LayerReading:
         if owned is bool(everyone):
             both = ", not both" if owned else ""
             raise InvalidQuery(f"whose memories? give user_id or agent_id, or everyone=True{both}")
-        one = checking.perhaps_layer(layer)
+        one = checking.optional_layer(layer)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
         hits = await shared.recall.recall(
             query, scope, top_k, max_bytes=max_bytes, collections=names, everyone=everyone
@@ -143,7 +143,7 @@ class LayerReading:
             if not checking.name("memory_id", memory_id):
                 raise InvalidQuery("memory_id is empty")
             scope = replace(scope, session=memory_id)
-        kind = checking.perhaps_action(action)
+        kind = checking.optional_action(action)
         query = Query(
             collection=LOG,
             scope=scope,
@@ -152,7 +152,7 @@ class LayerReading:
             until=checking.moment("until", until),
             after=after,
         )
-        layer = checking.perhaps_layer(memory_layer)
+        layer = checking.optional_layer(memory_layer)
         return await _log_rows(self._begin().store, query, layer, checking.limit(limit), max_bytes)
 
     def _layer_query(
@@ -168,7 +168,7 @@ class LayerReading:
 
     def _scope(self, user_id: str | None, agent_id: str | None) -> Scope:
         """The scope of the owner that was named, or of the whole tenant when nobody was."""
-        owner = checking.perhaps_owner(user_id, agent_id)
+        owner = checking.optional_owner(user_id, agent_id)
         return Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
 
     def _begin(self) -> Shared:
@@ -176,11 +176,11 @@ class LayerReading:
         self._shared.start()
         return self._shared
 
-    async def _found(
+    async def _find(
         self, memory_id: str, user_id: str | None, agent_id: str | None, layer: Layer | None
     ) -> Record:
         """The record of a memory that can be seen, if it is that owner's; else it is as if there were none."""
-        scope, of = self._scope(user_id, agent_id), checking.perhaps_layer(layer)
+        scope, of = self._scope(user_id, agent_id), checking.optional_layer(layer)
         name = checking.name("memory_id", memory_id)
         return await self._shared.find(name, scope, of, alive_at=self._shared.clock())
 
@@ -194,7 +194,7 @@ def _page(found: Sequence[Record], following: Cursor | None = None) -> Page[Fact
 
 async def read_heads(store: Store, query: Query, chosen: Sequence[Head], max_bytes: int) -> list[Record]:
     """The records of these heads, in their order, as far as they fit into so many bytes; at least one."""
-    page = chosen[: fitting((head.size_bytes for head in chosen), max_bytes)]
+    page = chosen[: count_fitting((head.size_bytes for head in chosen), max_bytes)]
     rank = {head.id: number for number, head in enumerate(page)}
     if not rank:
         return []
@@ -248,7 +248,7 @@ class _Seen(NamedTuple):
     updated_at: datetime | None = None  # of the memory itself, where it has not
 
 
-async def _latest_first(
+async def _read_latest(
     store: Store,
     query: Query,
     at: datetime | None,
@@ -263,19 +263,19 @@ async def _latest_first(
     """
     layer = LAYER_OF[query.collection]
     if at is not None:
-        query, at = _at_that_time(query, at)
+        query, at = _query_at(query, at)
     while True:
         # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
         seen: dict[str, _Seen | None] = {
             head.id: _Seen(_moment(head, layer), head.id, head.size_bytes, updated_at=head.updated_at)
-            for head in await heads(store, query)
+            for head in await list_heads(store, query)
         }
         if at is not None:
             seen |= await _first_changes(store, query, layer, at)
         ordered = sorted((one for one in seen.values() if one and _is_past(one, after)), reverse=True)
         page = ordered[:limit]
         if max_bytes is not None:
-            page = page[: fitting((one.size_bytes for one in page), max_bytes)]
+            page = page[: count_fitting((one.size_bytes for one in page), max_bytes)]
         found = await _read_seen(store, query, layer, page)
         if len(found) == len(page):  # else one of them has changed while it was looked for
             more = page and len(page) < len(ordered)
@@ -284,10 +284,10 @@ async def _latest_first(
 
 async def records_as_of(store: Store, query: Query, at: datetime) -> list[Record]:
     """The memories of a layer that could be seen at that time, as they were then."""
-    return (await _latest_first(store, replace(query, newest_first=True), at))[0]
+    return (await _read_latest(store, replace(query, newest_first=True), at))[0]
 
 
-def _at_that_time(query: Query, at: datetime) -> tuple[Query, datetime]:
+def _query_at(query: Query, at: datetime) -> tuple[Query, datetime]:
     """The query about what was there and alive at that time, and the time as far as time can be counted."""
     at = min(at, _LATEST)
     until = at + _TICK if query.until is None else min(query.until, at + _TICK)

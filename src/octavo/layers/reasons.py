@@ -51,7 +51,7 @@ _QUOTED_BESIDE = 80  # the same, of two contents that were compared
 _READ = 1000  # characters by which the language of a content is known
 
 
-def chinese(text: str) -> bool:
+def is_chinese(text: str) -> bool:
     """Whether a text is Chinese rather than a Western language with a Chinese name in it, by how it begins."""
     text = text[:_READ]
     return len(_HAN.findall(text)) * 3 >= max(len(_LATIN.findall(text)), 1)
@@ -59,28 +59,28 @@ def chinese(text: str) -> bool:
 
 def say(what: str, content: str, **words: str) -> str:
     """One of the sentences, about a memory that has this content."""
-    return _SENTENCES[what][0 if chinese(content) else 1].format(**words)
+    return _SENTENCES[what][0 if is_chinese(content) else 1].format(**words)
 
 
-def inserted(content: str, layer: Layer, category: str) -> str:
+def describe_insert(content: str, layer: Layer, category: str) -> str:
     """Why there is a new memory that nobody gave a reason for."""
-    zh = chinese(content)
+    zh = is_chinese(content)
     return say("inserted", content, layer=_LAYERS[layer] if zh else layer, category=_category(category, zh))
 
 
-def updated(before: State, after: State) -> str:
+def describe_update(before: State, after: State) -> str:
     """What a change changed."""
-    zh = chinese(after.content)
+    zh = is_chinese(after.content)
     changes = []
     if before.content != after.content:
-        old, new = _quoted(before.content), _quoted(after.content)
+        old, new = _quote(before.content), _quote(after.content)
         changes.append(f"内容由“{old}”改为“{new}”" if zh else f'the content changed from "{old}" to "{new}"')
     if before.category != after.category:
         old, new = _category(before.category, zh), _category(after.category, zh)
         changes.append(f"类别由“{old}”改为“{new}”" if zh else f"the category changed from {old} to {new}")
     if spell(before.metadata) != spell(after.metadata):  # to Python, 1 == True
         changes.append("元数据已更改" if zh else "the metadata changed")
-    if (before.expires_at, _permanent(before)) != (after.expires_at, _permanent(after)):
+    if (before.expires_at, _is_permanent(before)) != (after.expires_at, _is_permanent(after)):
         changes.append(_ending(after, zh))
     if not changes:
         return "记忆已更改。" if zh else "The memory changed."
@@ -90,21 +90,21 @@ def updated(before: State, after: State) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def expired(content: str, at: datetime) -> str:
+def describe_expiry(content: str, at: datetime) -> str:
     """Why a memory is over."""
     return say("expired", content, when=_moment(at))
 
 
-def undone(content: str, action: str, reason: str) -> str:
+def describe_undo(content: str, action: str, reason: str) -> str:
     """Why a change was taken back."""
-    return say(f"undone {action}", content, reason=_quoted(reason))
+    return say(f"undone {action}", content, reason=_quote(reason))
 
 
 def _moment(at: datetime) -> str:
     return at.isoformat(sep=" ", timespec="seconds")
 
 
-def _permanent(state: State) -> bool:
+def _is_permanent(state: State) -> bool:
     return bool(state.data.get("is_permanent"))
 
 
@@ -112,7 +112,7 @@ def _ending(state: State, zh: bool) -> str:
     if state.expires_at is not None:
         when = _moment(state.expires_at)
         return f"改为于{when}过期" if zh else f"it now expires at {when}"
-    if _permanent(state):
+    if _is_permanent(state):
         return "改为永久保存" if zh else "it is now kept for ever"
     return "不再有过期时间" if zh else "it no longer has a date of expiry"
 
@@ -121,12 +121,12 @@ def _category(name: str, zh: bool) -> str:
     return _CATEGORIES.get(name, name) if zh else name
 
 
-def compared(kind: str, new: str, old: str, likeness: str, known: int, *, zh: bool) -> str:
+def describe_comparison(kind: str, new: str, old: str, likeness: str, known: int, *, zh: bool) -> str:
     """Why a fact of this category was decided so, after it was compared with `known` memories."""
     sentence = _COMPARED["zh" if zh else "en"]["first" if likeness == "new" and not known else likeness]
-    new, old = (_quoted(" ".join(text.split()), _QUOTED_BESIDE) for text in (new, old))
+    new, old = (_quote(" ".join(text.split()), _QUOTED_BESIDE) for text in (new, old))
     return sentence.format(kind=_category(kind, zh), new=new, old=old, compared=known)
 
 
-def _quoted(text: str, most: int = _QUOTED) -> str:
+def _quote(text: str, most: int = _QUOTED) -> str:
     return text if len(text) <= most else f"{text[:most]}…"

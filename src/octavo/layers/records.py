@@ -160,10 +160,10 @@ def new_memory(
         updated_at=at,
         expires_at=expires_at,
     )
-    return storable(record_of(id_, owner, tenant, layer, state, version=1))
+    return check_storable(record_of(id_, owner, tenant, layer, state, version=1))
 
 
-def storable(record: Record) -> Record:
+def check_storable(record: Record) -> Record:
     """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
     if FOUND_BY in record.data:  # where stores look for it
         data = {FOUND_BY: record.data[FOUND_BY], **record.data}

@@ -13,9 +13,9 @@ from typing import Any
 from octavo.config import Settings
 from octavo.errors import Conflict, NotFound, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Record, Scope
-from octavo.kernel.ports import ListsTenants, Resembles, Store, written
+from octavo.kernel.ports import ListsTenants, Resembles, Store, write_ops
 from octavo.layers import reasons
-from octavo.layers.changes import ChangeStep, removal
+from octavo.layers.changes import ChangeStep, remove_step
 from octavo.layers.records import COLLECTIONS, LOG
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
@@ -115,7 +115,7 @@ class Shared:
 
     async def write(self, ops: Sequence[Op]) -> Status:
         """Write the ops; answer where they are now."""
-        return "success" if (await written(self.store, ops)).stored else "queued"
+        return "success" if (await write_ops(self.store, ops)).stored else "queued"
 
     async def take(self, steps: Sequence[ChangeStep]) -> tuple[Status, list[bool]]:
         """Write the steps in one go; answer which of them nobody came before."""
@@ -212,8 +212,8 @@ class Shared:
             seen.update((record.id, record.updated_at) for record in new)
             steps = []
             for record in new:
-                reason = reasons.expired(record.text, record.expires_at or record.created_at)
-                steps.append(removal(record, "expire", reason, self.after(record.updated_at)))
+                reason = reasons.describe_expiry(record.text, record.expires_at or record.created_at)
+                steps.append(remove_step(record, "expire", reason, self.after(record.updated_at)))
             status, won = await self.take(steps)
             if status == "queued":  # they will be removed when the store is back, and counted by nobody
                 return total

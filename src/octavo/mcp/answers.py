@@ -147,7 +147,7 @@ class History(BaseModel):
 T = TypeVar("T", bound=Texted)
 
 
-def fitting(items: Sequence[T], max_tokens: int) -> list[T]:
+def take_fitting(items: Sequence[T], max_tokens: int) -> list[T]:
     """The first of these that fit into so many tokens of JSON, each with a text of a quarter of it at most; at least one."""
     taken: list[T] = []
     room = max_tokens

@@ -15,7 +15,7 @@ import msgspec
 from octavo.errors import Conflict, NotFound, StoreUnavailable
 from octavo.kernel.codec import is_name
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store, walk, written
+from octavo.kernel.ports import Store, walk, write_ops
 
 NODES, EDGES = "graph_nodes", "graph_edges"
 _TRIES = 200
@@ -69,14 +69,14 @@ class Graph:
             return any(needle in text.lower() for text in texts)
 
         graph = await self.read()
-        return _around(graph.relations, [entity for entity in graph.entities if holds(entity)])
+        return _neighbourhood(graph.relations, [entity for entity in graph.entities if holds(entity)])
 
     async def open(self, names: Sequence[str]) -> KnowledgeGraph:
         """The entities of these names, and their relations."""
         found = await self._nodes(names)
         entities = [_entity(record) for record in found.values()]
         edges = await self._all(EDGES) if entities else []
-        return _around([*map(_relation, edges)], entities)
+        return _neighbourhood([*map(_relation, edges)], entities)
 
     # --- writing
 
@@ -192,11 +192,11 @@ class Graph:
 
     async def _write(self, ops: list[Op]) -> None:
         # What would wait on disk could meet another graph than the one it was made for.
-        if ops and not (await written(self._store, ops, queue=False)).stored:
+        if ops and not (await write_ops(self._store, ops, queue=False)).stored:
             raise StoreUnavailable("the store is down, and the graph is as it was; try again later")
 
 
-def _around(relations: list[Relation], entities: list[Entity]) -> KnowledgeGraph:
+def _neighbourhood(relations: list[Relation], entities: list[Entity]) -> KnowledgeGraph:
     """These entities, and the relations that begin or end at one of them."""
     names = {entity.name for entity in entities}
     return KnowledgeGraph(entities, [each for each in relations if each.from_ in names or each.to in names])

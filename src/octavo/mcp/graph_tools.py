@@ -118,17 +118,17 @@ def graph_tools() -> list[Tool]:
     ) -> Annotated[CallToolResult, Done]:
         """Delete multiple entities and their associated relations from the knowledge graph."""
         await _graph().delete_entities(entityNames)
-        return _done("Entities")
+        return _confirm("Entities")
 
     async def delete_observations(deletions: list[Deletion]) -> Annotated[CallToolResult, Done]:
         """Delete specific observations from entities in the knowledge graph."""
         await _graph().delete_observations([(each.entityName, each.observations) for each in deletions])
-        return _done("Observations")
+        return _confirm("Observations")
 
     async def delete_relations(relations: list[Relation]) -> Annotated[CallToolResult, Done]:
         """Delete multiple relations from the knowledge graph."""
         await _graph().delete_relations(_relations(relations))
-        return _done("Relations")
+        return _confirm("Relations")
 
     async def read_graph() -> Annotated[CallToolResult, KnowledgeGraph]:
         """Read the entire knowledge graph."""
@@ -177,6 +177,6 @@ def _answer(structured: object, shown: object) -> CallToolResult:
     return made.model_copy(update={"structured_content": msgspec.to_builtins(structured)})
 
 
-def _done(what: str) -> CallToolResult:
+def _confirm(what: str) -> CallToolResult:
     message = f"{what} deleted successfully"
     return result(Done(success=True, message=message), message)

@@ -19,7 +19,7 @@ from octavo.errors import ConfigError
 from octavo.kernel.ids import now
 from octavo.util.disk import stage_file
 from octavo.util.file_modes import make_folder
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 NAME = "octavo"  # under which programs know it
 _TABLE = f"mcp_servers.{NAME}"
@@ -35,9 +35,9 @@ class ServerEntry(msgspec.Struct, frozen=True):
     def of(cls, settings: Settings, config: str | None) -> "ServerEntry":
         """The command for these settings: every path in it is absolute, and no password is."""
         url = settings.database.dsn
-        if shown(url) != url:
+        if mask_url(url) != url:
             raise ConfigError(
-                f"{shown(url)} holds a password, which would stand in another program's settings; "
+                f"{mask_url(url)} holds a password, which would stand in another program's settings; "
                 "put the URL into a settings file as database.dsn, and give that file by --config"
             )
         args = ["mcp"]

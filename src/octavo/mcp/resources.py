@@ -11,8 +11,8 @@ from pydantic import Field
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope
-from octavo.kernel.ports import ListsNames, heads, read_page
-from octavo.kernel.terms.matching import content
+from octavo.kernel.ports import ListsNames, list_heads, read_page
+from octavo.kernel.text import content
 from octavo.mcp.callers import CALLER, ToolLimits
 from octavo.mcp.server import MemoryServer
 from octavo.search.hits import one_line
@@ -97,7 +97,7 @@ async def _documents() -> list[Resource]:
             query = Query(
                 collection=collection, scope=scope, newest_first=True, limit=_LISTED, alive_at=now()
             )
-            for head in await heads(store, query):
+            for head in await list_heads(store, query):
                 if _may_see(head.id):
                     found.setdefault(
                         head.id,

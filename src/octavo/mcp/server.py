@@ -85,14 +85,14 @@ class MemoryServer(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         """The tool's answer; a mistake is told in a sentence that says what to do instead."""
         tool = self._tool_manager.get_tool(name)
-        if tool is not None and not CALLER.get().may_write and not _only_reads(tool):
+        if tool is not None and not CALLER.get().may_write and not _is_read_only(tool):
             raise ToolError(f"{name} needs a key with write access; this one may only read")
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
-                raise ToolError(f"{name}: {_mistakes(cause)}") from cause
+                raise ToolError(f"{name}: {_describe_mistakes(cause)}") from cause
             if isinstance(cause, OctavoError):
                 raise ToolError(f"{name}: {explain(cause)}") from cause
             if tool is None:
@@ -177,11 +177,11 @@ def explain(error: OctavoError) -> str:
     return "the memory cannot be reached now; try again later, and tell the user if it goes on"
 
 
-def _only_reads(made: Tool) -> bool:
+def _is_read_only(made: Tool) -> bool:
     return made.annotations is not None and made.annotations.read_only_hint is True
 
 
-def _mistakes(error: ValidationError) -> str:
+def _describe_mistakes(error: ValidationError) -> str:
     """Which arguments are wrong, and how."""
     told = []
     for each in error.errors(include_url=False, include_input=False)[:_MOST_ERRORS]:

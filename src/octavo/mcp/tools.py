@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from octavo.errors import InvalidQuery, InvalidRecord, NotFound
 from octavo.kernel.codec import MAX_NAME_BYTES
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.mcp import answers
-from octavo.mcp.answers import cursor_of, cut, fitting, result, token
+from octavo.mcp.answers import cursor_of, cut, result, take_fitting, token
 from octavo.mcp.callers import CALLER, ToolCaller, ToolLimits
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 from octavo.memory.memory import remember
@@ -22,13 +22,13 @@ _ROWS = 100  # of a history that are looked at
 _AT_ONCE = 100  # memories that are deleted before the next are listed
 
 
-def _says_something(text: str) -> str:
+def _check_text(text: str) -> str:
     if not text.strip():
         raise ValueError("must say something")
     return text
 
 
-Text = Annotated[str, AfterValidator(_says_something)]
+Text = Annotated[str, AfterValidator(_check_text)]
 Session = Annotated[
     str | None,
     Field(
@@ -70,7 +70,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
         is no longer true, or is ignored because it is known.
         """
         added = await keep(CALLER.get(), text, session_id, limits)
-        shown = fitting(added.memories, limits.answer_tokens)
+        shown = take_fitting(added.memories, limits.answer_tokens)
         told = "\n".join(map(str, shown)) or "kept; there is no fact in it"
         note = f"\n{added.note}" if added.note else ""
         return result(added.model_copy(update={"memories": shown}), f"{added.status}:\n{told}{note}")
@@ -97,7 +97,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
             until=_moment(until),
             limit=limit,
         )
-        shown = fitting([answers.Hit.of(hit) for hit in hits], limits.answer_tokens)
+        shown = take_fitting([answers.Hit.of(hit) for hit in hits], limits.answer_tokens)
         found = answers.Found(
             hits=shown,
             left_out=hits.left_out + len(hits) - len(shown),
@@ -167,9 +167,9 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
         caller = CALLER.get()
         rows = await caller.memory.layers.logs(memory_id, user_id=caller.user_id, limit=_ROWS)
         if not rows:
-            raise _missing(memory_id)
+            raise _not_found(memory_id)
         # The newest are those that are kept when not all fit.
-        shown = fitting([answers.Step.of(row) for row in rows], limits.answer_tokens)[::-1]
+        shown = take_fitting([answers.Step.of(row) for row in rows], limits.answer_tokens)[::-1]
         more = len(rows) - len(shown)
         told = answers.History(memory_id=memory_id, changes=shown, left_out=more)
         return result(
@@ -231,7 +231,7 @@ def mem0_tools(limits: ToolLimits) -> list[Tool]:
     ) -> Annotated[CallToolResult, answers.Remembered]:
         """Store a new memory about the user: a preference, a fact, or what was said."""
         added = await keep(CALLER.get(), text, None, limits)
-        shown = added.model_copy(update={"memories": fitting(added.memories, limits.answer_tokens)})
+        shown = added.model_copy(update={"memories": take_fitting(added.memories, limits.answer_tokens)})
         return result(shown, "\n".join(map(str, shown.memories)) or added.status)
 
     async def search_memories(
@@ -240,7 +240,7 @@ def mem0_tools(limits: ToolLimits) -> list[Tool]:
         """Search the stored memories; best first."""
         caller = CALLER.get()
         hits = await caller.memory.search(query, user_id=caller.user_id, limit=limit)
-        shown = fitting([answers.Hit.of(hit) for hit in hits], limits.answer_tokens)
+        shown = take_fitting([answers.Hit.of(hit) for hit in hits], limits.answer_tokens)
         return result(Found(results=shown), "\n".join(map(str, shown)) or "nothing was found")
 
     async def get_memories(
@@ -255,7 +255,7 @@ def mem0_tools(limits: ToolLimits) -> list[Tool]:
         """Fetch one memory by its id."""
         caller = CALLER.get()
         fact = await caller.memory.layers.get(memory_id, user_id=caller.user_id)
-        [shown] = fitting([answers.Memory.of(fact)], 4 * limits.answer_tokens)
+        [shown] = take_fitting([answers.Memory.of(fact)], 4 * limits.answer_tokens)
         return result(shown, str(shown))
 
     async def update_memory(memory_id: Name, text: Text) -> Annotated[CallToolResult, answers.Memory]:
@@ -316,7 +316,7 @@ async def list_page(
     """A page of facts that fits, and where the next one begins."""
     begin = cursor_of(after)
     page = await caller.memory.get_all(user_id=caller.user_id, limit=limit, after=begin)
-    shown = fitting([answers.Memory.of(fact) for fact in page], limits.answer_tokens)
+    shown = take_fitting([answers.Memory.of(fact) for fact in page], limits.answer_tokens)
     if len(shown) < len(page):
         page = await caller.memory.get_all(user_id=caller.user_id, limit=len(shown), after=begin)
     return answers.Memories(memories=shown, next=token(page.following))
@@ -332,8 +332,8 @@ async def revise(
             memory_id, user_id=caller.user_id, content=text, reason=reason
         )
     except NotFound:
-        raise _missing(memory_id) from None
-    return _shown(answers.Memory.of(fact), limits)
+        raise _not_found(memory_id) from None
+    return _shorten(answers.Memory.of(fact), limits)
 
 
 async def forget(
@@ -343,15 +343,15 @@ async def forget(
     try:
         fact = await caller.memory.layers.forget(memory_id, user_id=caller.user_id, reason=reason)
     except NotFound:
-        raise _missing(memory_id) from None
-    return _shown(answers.Memory.of(fact), limits)
+        raise _not_found(memory_id) from None
+    return _shorten(answers.Memory.of(fact), limits)
 
 
-def _shown(memory: answers.Memory, limits: ToolLimits) -> answers.Memory:
+def _shorten(memory: answers.Memory, limits: ToolLimits) -> answers.Memory:
     return memory.model_copy(update={"text": cut(memory.text, limits.answer_tokens // 2)})
 
 
-def _missing(memory_id: str) -> NotFound:
+def _not_found(memory_id: str) -> NotFound:
     # Of what belongs to somebody else nothing more is said than of what never was.
     return NotFound(
         f"there is no fact with the id {memory_id[:80]!r}; take the id from a list of memories, or search for it"
@@ -368,6 +368,6 @@ def _moment(given: datetime | None) -> datetime | None:
     if given is None:
         return None
     try:
-        return given.replace(tzinfo=UTC) if given.tzinfo is None else utc(given)
+        return given.replace(tzinfo=UTC) if given.tzinfo is None else to_utc(given)
     except (OverflowError, ValueError):
         raise InvalidQuery(f"{given} cannot be said in UTC") from None

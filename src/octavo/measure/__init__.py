@@ -21,7 +21,7 @@ from octavo.measure.formats import COLLECTION, FORMATS, Case, Data, Talk, load
 from octavo.measure.metrics import all_at, hit_at, mean, ndcg_at, percentile, ranks, recall_at
 from octavo.search.recall import Recall
 from octavo.wraps import Indexed
-from octavo.wraps.vectors.waiting import waiting
+from octavo.wraps.vectors.waiting import markers_query
 
 __all__ = [
     "FORMATS",
@@ -34,7 +34,7 @@ __all__ = [
     "Summary",
     "Talk",
     "Trial",
-    "compared",
+    "compare_runs",
     "load",
     "measure",
     "new_tenant",
@@ -109,7 +109,7 @@ class Trial:
             *([OctavoError] if kind else [])
         ):  # why it ended is worth more than why this failed too
             await self._store.reindex_vectors(collections=(COLLECTION,), tenant=self._tenant)
-        await self._store.inner.apply([Remove(waiting(self._tenant))])
+        await self._store.inner.apply([Remove(markers_query(self._tenant))])
 
     async def write(self, progress: Progress | None = None) -> None:
         """Write down every talk that is asked about."""
@@ -337,7 +337,7 @@ def summary(run: Run) -> Summary:
     )
 
 
-def compared(reference: Run, other: Run) -> Compared:
+def compare_runs(reference: Run, other: Run) -> Compared:
     """Hold one run against another of the same questions."""
     pairs = list(zip(reference.asked, other.asked, strict=True))
     sessions = any(asked.gold_sessions for asked in reference.asked)

@@ -10,23 +10,23 @@ from collections.abc import Collection, Iterable, Sequence
 
 def hit_at(k: int, ranked: Sequence[str], gold: Collection[str]) -> float:
     """1 when any of the gold ids is among the first k (Hit@1, any@10)."""
-    return float(not _checked(gold).isdisjoint(_first(k, ranked)))
+    return float(not _check_gold(gold).isdisjoint(_first(k, ranked)))
 
 
 def recall_at(k: int, ranked: Sequence[str], gold: Collection[str]) -> float:
     """The share of the gold ids that is among the first k (R@k)."""
-    wanted = _checked(gold)
+    wanted = _check_gold(gold)
     return len(wanted.intersection(_first(k, ranked))) / len(wanted)
 
 
 def all_at(k: int, ranked: Sequence[str], gold: Collection[str]) -> float:
     """1 when every gold id is among the first k (R_all@k)."""
-    return float(_checked(gold).issubset(_first(k, ranked)))
+    return float(_check_gold(gold).issubset(_first(k, ranked)))
 
 
 def ndcg_at(k: int, ranked: Sequence[str], gold: Collection[str]) -> float:
     """How early the gold ids stand among the first k, as a share of the best order there could be (NDCG@k)."""
-    wanted = _checked(gold)
+    wanted = _check_gold(gold)
     gained = sum(_gain(index) for index, id_ in enumerate(_first(k, ranked)) if id_ in wanted)
     return gained / sum(_gain(index) for index in range(min(k, len(wanted))))
 
@@ -56,7 +56,7 @@ def _gain(index: int) -> float:
     return 1 / math.log2(index + 2)
 
 
-def _checked(gold: Collection[str]) -> set[str]:
+def _check_gold(gold: Collection[str]) -> set[str]:
     if not gold:
         raise ValueError("a question without gold ids cannot be scored")
     return set(gold)

@@ -13,8 +13,8 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
-from octavo.kernel.terms.matching import content
-from octavo.layers.reasons import chinese
+from octavo.kernel.text import content
+from octavo.layers.reasons import is_chinese
 from octavo.memory.searching import SOURCE_OF, Seen
 from octavo.search.hits import Context, Source, fence_for, fit_line, one_line
 
@@ -60,7 +60,7 @@ class ContextLine(msgspec.Struct, frozen=True):
 def language_of(texts: Sequence[str]) -> Language:
     """The language of a talk: that of the first text that has any words."""
     first = next((text for text in texts if any(map(str.isalpha, text))), "")
-    return "zh" if chinese(first) else "en"
+    return "zh" if is_chinese(first) else "en"
 
 
 def has_block(text: str) -> bool:
@@ -68,7 +68,7 @@ def has_block(text: str) -> bool:
     return bool(_blocks(text))
 
 
-def without_blocks(text: str) -> str:
+def strip_blocks(text: str) -> str:
     """The text without what is remembered: what somebody said himself."""
     for start, end in reversed(_blocks(text)):
         text = text[:start] + text[end:]

@@ -12,7 +12,7 @@ from octavo.kernel.codec import encode_record
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk
 from octavo.kernel.shapes import SHAPES
-from octavo.kernel.terms.matching import content
+from octavo.kernel.text import content
 from octavo.search.hits import one_line
 from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress
 from octavo.transfer.files import FORMAT, End, Header, export

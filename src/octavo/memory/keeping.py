@@ -25,7 +25,7 @@ from octavo.kernel.ports import read_page
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.messages import Message, messages_to_keep
 from octavo.memory.searching import Whose
-from octavo.util.user_code import caught, said
+from octavo.util.user_code import catch_error, describe_error
 
 _WINDOW, _WINDOW_BYTES = 100, 2**20  # of a session, what is compared with the messages of a call
 _SURE = 20  # messages in a row that are the same by no accident
@@ -94,7 +94,7 @@ class Keeper:
             finally:
                 reading.cancel()
         except Exception as error:  # noqa: BLE001 - the call matters more than the memory
-            return self._without(error, options)
+            return self._answer_without(error, options)
         self._troubled.discard("reading")
         return text
 
@@ -102,7 +102,7 @@ class Keeper:
         """The same, awaited."""
         self._keep_left()
         try:
-            reading = _awaitable(self._start(self._read(question, shown, options)))
+            reading = _as_future(self._start(self._read(question, shown, options)))
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ask
             try:
                 # Not `wait_for`, which waits without end for work that will not be cancelled.
@@ -113,7 +113,7 @@ class Keeper:
             finally:
                 reading.cancel()
         except Exception as error:  # noqa: BLE001 - the call matters more than the memory
-            return self._without(error, options)
+            return self._answer_without(error, options)
         self._troubled.discard("reading")
         return text
 
@@ -129,7 +129,7 @@ class Keeper:
         )
         return block.text
 
-    def _without(self, error: Exception, options: Options) -> str:
+    def _answer_without(self, error: Exception, options: Options) -> str:
         self._complain("reading", f"a call is made without memory: {_reason(error, options.timeout_seconds)}")
         return ""
 
@@ -157,7 +157,7 @@ class Keeper:
             try:
                 keeping = self._start(self._keep(*work))
             except Exception as error:  # noqa: BLE001 - the call matters more than the memory
-                self._complain("keeping", f"what was said is not kept: {said(error)}")
+                self._complain("keeping", f"what was said is not kept: {describe_error(error)}")
             else:
                 self._waiting.add(keeping)
                 keeping.add_done_callback(self._waiting.discard)
@@ -211,7 +211,7 @@ class Keeper:
     async def aflush(self, seconds: float = _FLUSH_SECONDS) -> bool:
         """The same, awaited."""
         self._keep_left()
-        waiting = [_awaitable(each) for each in tuple(self._waiting)]
+        waiting = [_as_future(each) for each in tuple(self._waiting)]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
     @property
@@ -221,7 +221,7 @@ class Keeper:
 
     def close(self) -> None:
         """Close the memory that was opened for this."""
-        with self.guarded("the memory was not closed as it should be"):
+        with self.log_errors("the memory was not closed as it should be"):
             self.memory.close()
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> "futures.Future[Any] | asyncio.Task[Any]":
@@ -237,12 +237,12 @@ class Keeper:
             raise
 
     @contextmanager
-    def guarded(self, what: str) -> Iterator[None]:
+    def log_errors(self, what: str) -> Iterator[None]:
         """Whatever goes wrong inside is told to the log, not to the caller."""
-        with caught() as outcome:
+        with catch_error() as outcome:
             yield
         if outcome.error is not None:
-            self._complain(what, f"{what}: {said(outcome.error)}")
+            self._complain(what, f"{what}: {describe_error(outcome.error)}")
 
     def _complain(self, what: str, told: str) -> None:
         _log.log(logging.DEBUG if what in self._troubled else logging.WARNING, told)
@@ -250,10 +250,11 @@ class Keeper:
 
 
 def _reason(error: Exception, seconds: float) -> str:
-    return f"it took longer than {seconds:g} seconds" if isinstance(error, TimeoutError) else said(error)
+    late = isinstance(error, TimeoutError)
+    return f"it took longer than {seconds:g} seconds" if late else describe_error(error)
 
 
-def _awaitable(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":
+def _as_future(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":
     return work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work)
 
 

@@ -16,7 +16,7 @@ from octavo.erasing.parts import Documents
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
-from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, written
+from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_ops
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
@@ -26,7 +26,7 @@ from octavo.memory import context as contexts
 from octavo.memory.exporting import export_user
 from octavo.memory.messages import Added, Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
-from octavo.memory.searching import SOURCE_OF, SOURCES, StoreAsOf, Whose, distinct, search, with_neighbours
+from octavo.memory.searching import SOURCE_OF, SOURCES, StoreAsOf, Whose, dedupe, search, with_neighbours
 from octavo.memory.undoing import UndoMany
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
@@ -127,10 +127,10 @@ class AsyncMemory:
             for record in records
             if record.kind == speaker and record.text.strip()
         }
-        done = await written(self.store, [Add(records), Add(list(notes.values()))])
+        done = await write_ops(self.store, [Add(records), Add(list(notes.values()))])
         names = [message.id for message in said]
         if not done.stored:
-            self._pending.later(list(notes.values()))
+            self._pending.extract_later(list(notes.values()))
             note = "the store is down: this is on disk, and its facts are found when the store is back"
             return Added(messages=names, status="queued", note=note)
         self._pending.look()
@@ -250,7 +250,7 @@ class AsyncMemory:
         at = _moment(as_of)
         asked = whose.queries(at or now(), sources, since, until, metadata)
         store = await self._store_at(at, asked)
-        return await search(self._recalling(store, at), query, asked, limit, max_bytes)
+        return await search(self._make_recall(store, at), query, asked, limit, max_bytes)
 
     async def context(
         self,
@@ -276,7 +276,7 @@ class AsyncMemory:
         store = await self._store_at(at, asked)
         talk = Whose(self.layers.tenant, user_id, agent_id, session_id).talk
         found, profile, summary, recent = await asyncio.gather(
-            self._recalling(store, at).answer(query, asked, _FOUND, terms=True, max_bytes=_PART_BYTES),
+            self._make_recall(store, at).answer(query, asked, _FOUND, terms=True, max_bytes=_PART_BYTES),
             _newest(store, "profile", whose.owner_scope, at or now(), _PROFILE),
             _newest(store, SUMMARIES, talk, at or now(), 1),
             _newest(store, MESSAGES, talk, at or now(), _RECENT),
@@ -287,7 +287,7 @@ class AsyncMemory:
             "profile": profile,
             "summary": summary,
             "recent": recent,
-            "found": await with_neighbours(store, distinct(found), profile, at or now()),
+            "found": await with_neighbours(store, dedupe(found), profile, at or now()),
         }
         block = contexts.build(parts, language, max_tokens, count, shown)
         return msgspec.structs.replace(block, probably_absent=found.probably_absent)
@@ -296,7 +296,7 @@ class AsyncMemory:
         """The store as it is, or was at that moment."""
         return self.store if at is None else await StoreAsOf.of(self.store, at, asked)
 
-    def _recalling(self, store: Store, at: datetime | None) -> Recall:
+    def _make_recall(self, store: Store, at: datetime | None) -> Recall:
         return self._recall if at is None else Recall(store, lambda: at)
 
     # --- looking

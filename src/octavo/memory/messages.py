@@ -12,8 +12,8 @@ from octavo.chat.messages import Msg, Role
 from octavo.errors import InvalidRecord
 from octavo.kernel.ports import WriteStatus
 from octavo.layers.values import Outcome
-from octavo.memory.context import has_block, without_blocks
-from octavo.util.user_code import caught
+from octavo.memory.context import has_block, strip_blocks
+from octavo.util.user_code import catch_error
 
 #: What `add` takes.
 Said: TypeAlias = str | Mapping[str, Any] | Msg | Sequence["str | Mapping[str, Any] | Msg"]
@@ -57,7 +57,7 @@ def _read(one: Any, speaker: Role) -> Msg:
         return Msg.from_dict(one.to_dict())  # a copy: the caller's stays as it is
     told = {"role": speaker, "content": one} if isinstance(one, str) else _plain(one)
     if not isinstance(told, Mapping):
-        raise InvalidRecord(f"add takes {_FORMS}; got {_short(one)}")
+        raise InvalidRecord(f"add takes {_FORMS}; got {_clip(one)}")
     role = _ROLES.get(str(told.get("role")))
     if role is None:
         raise InvalidRecord(f"the role of a message is one of {', '.join(_ROLES)}; got {told.get('role')!r}")
@@ -67,12 +67,12 @@ def _read(one: Any, speaker: Role) -> Msg:
     if isinstance(content, str):
         content = [content] if content.strip() else []
     if not isinstance(content, list | tuple | None):
-        raise InvalidRecord(f"the content of a message is a text or a list of blocks; got {_short(content)}")
+        raise InvalidRecord(f"the content of a message is a text or a list of blocks; got {_clip(content)}")
     blocks: Any = [*map(_block, content or ()), *map(_call, calls)]
     if len(blocks) == 1 and isinstance(told.get("content"), str) and blocks[0]["type"] == "text":
         blocks = told["content"]
     if not blocks:
-        raise InvalidRecord(f"a message has a content that is not empty; got {_short(one)}")
+        raise InvalidRecord(f"a message has a content that is not empty; got {_clip(one)}")
     name = told.get("name")
     return Msg(name if isinstance(name, str) and name else role, blocks, role)
 
@@ -81,7 +81,7 @@ def _block(block: Any) -> dict[str, Any]:
     """A block as a `Msg` has it: text, the result of a tool, a picture, or whatever else has a type."""
     told = {"type": "text", "text": block} if isinstance(block, str) else _plain(block)
     if not isinstance(told, Mapping) or not isinstance(told.get("type"), str):
-        raise InvalidRecord(f"a block is a text, or a dict with a 'type'; got {_short(block)}")
+        raise InvalidRecord(f"a block is a text, or a dict with a 'type'; got {_clip(block)}")
     kind = told["type"]
     if kind in ("input_text", "output_text", "refusal"):
         return {"type": "text", "text": str(told.get("text") or told.get("refusal") or "")}
@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
 
 
-def _short(value: object) -> str:
+def _clip(value: object) -> str:
     return repr(value)[:120]
 
 
@@ -274,7 +274,7 @@ def has_memory(messages: Iterable[Message]) -> bool:
     return any(map(has_block, texts_of(told)))
 
 
-def without_instructions(messages: Iterable[Message]) -> list[Message]:
+def drop_instructions(messages: Iterable[Message]) -> list[Message]:
     """What user, assistant and tools said."""
     return [message for message in messages if message.get("role") not in _SYSTEM]
 
@@ -283,7 +283,7 @@ def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
     """The messages as they are kept: without what was remembered, and pictures and files sent along."""
     kept: list[Msg] = []
     for message in messages:
-        with caught():  # one message of a kind that nobody knows must not hold up the others
+        with catch_error():  # one message of a kind that nobody knows must not hold up the others
             [read] = read_messages([message], speaker="user", metadata=None)
             if content := _kept_content(read.content):
                 read.content = content
@@ -293,9 +293,9 @@ def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
 
 def _kept_content(content: Any) -> Any:
     if isinstance(content, str):
-        return without_blocks(content).strip()
+        return strip_blocks(content).strip()
     blocks = [
-        {**block, "text": without_blocks(block["text"]).strip()} if block["type"] == "text" else block
+        {**block, "text": strip_blocks(block["text"]).strip()} if block["type"] == "text" else block
         for block in content
         if block["type"] in _KEPT_BLOCKS or _is_link(block)
     ]
@@ -319,7 +319,7 @@ def texts_of(messages: Iterable[Message]) -> list[str]:
 def question(messages: Iterable[Message]) -> str:
     """What the user said last."""
     last = next((each for each in reversed([*messages]) if each.get("role") == "user"), None)
-    return without_blocks("\n".join(texts_of([last]))) if last else ""
+    return strip_blocks("\n".join(texts_of([last]))) if last else ""
 
 
 def _text(content: Any) -> str:

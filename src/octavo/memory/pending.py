@@ -68,7 +68,7 @@ class PendingFacts:
             except (StoreClosed, InvalidRecord):
                 raise
             except OctavoError as error:  # what was said is kept, and that is what was promised
-                self.later([note])
+                self.extract_later([note])
                 remarks.append(f"the facts of {message.id!r} are looked for again later: {error}")
                 continue
             found += extracted.memories
@@ -76,7 +76,7 @@ class PendingFacts:
             remarks += [extracted.note] if extracted.note else []
         return Added(messages=names, memories=found, status=status, note="; ".join(remarks))
 
-    def later(self, notes: Sequence[Record]) -> None:
+    def extract_later(self, notes: Sequence[Record]) -> None:
         """Find the facts of these when the store is back."""
         self._waiting.update((note.id, note) for note in notes)
         self._looked = False

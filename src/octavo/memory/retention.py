@@ -11,10 +11,10 @@ import msgspec
 
 from octavo.config import Settings
 from octavo.errors import Conflict, OctavoError, StoreClosed
-from octavo.events.retention import before
+from octavo.events.retention import subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Cursor, Query, Remove, Scope
-from octavo.kernel.ports import ListsTenants, heads, walk, written
+from octavo.kernel.ports import ListsTenants, list_heads, walk, write_ops
 from octavo.layers import LayeredMemory
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.pending import FACTS, PENDING
@@ -53,7 +53,7 @@ class RetentionSweep:
 
     async def prune(self, *, dry_run: bool = False, progress: Progress | None = None) -> dict[str, int]:
         """Remove, or with a dry run count, what is not kept any longer; answer how many, by what they are."""
-        removed = {EXPIRED: await self._expired(dry_run=dry_run)}
+        removed = {EXPIRED: await self._sweep_expired(dry_run=dry_run)}
 
         def tell(name: str, more: int) -> None:
             removed[name] = removed.get(name, 0) + more
@@ -88,7 +88,7 @@ class RetentionSweep:
     async def _tenants(self) -> list[str]:
         return await self._store.tenants() if isinstance(self._store, ListsTenants) else [self._tenant]
 
-    async def _expired(self, *, dry_run: bool) -> int:
+    async def _sweep_expired(self, *, dry_run: bool) -> int:
         if not dry_run:
             return await self._layers.sweep()
         counts = [
@@ -105,11 +105,11 @@ class RetentionSweep:
         if days is None and most is None:
             return
         all_of_it = Query(collection=collection, scope=Scope(tenant=tenant))
-        until = None if days is None else before(timedelta(days=days), self._clock())
+        until = None if days is None else subtract_age(timedelta(days=days), self._clock())
         waiting = await self._waiting(tenant) if collection == "messages" else set()
         cursor: Cursor = START
         stay = conflicts = 0  # records that were passed by, and removals in a row that others overtook
-        while page := await heads(
+        while page := await list_heads(
             self._store, msgspec.structs.replace(all_of_it, after=cursor, limit=_AT_ONCE)
         ):
             # Counted after the page was read: another server that prunes removes the same records first, and then the
@@ -127,7 +127,7 @@ class RetentionSweep:
             elif ids:
                 gone = msgspec.structs.replace(all_of_it, ids=tuple(ids), until=end)
                 try:
-                    await written(self._store, [Remove(gone, expect=count)], queue=False)
+                    await write_ops(self._store, [Remove(gone, expect=count)], queue=False)
                 except Conflict:
                     conflicts += 1
                     if conflicts == _TRIES:
@@ -152,7 +152,7 @@ class RetentionSweep:
         dead = Spool(self._queue).dead
         died = [(letter.id, letter.died_at) for letter in dead]  # the oldest death first
         more = 0 if most is None else max(len(died) - most, 0)
-        old = self._clock() if days is None else before(timedelta(days=days), self._clock())
+        old = self._clock() if days is None else subtract_age(timedelta(days=days), self._clock())
         ids = [
             name for number, (name, at) in enumerate(died) if number < more or (days is not None and at < old)
         ]

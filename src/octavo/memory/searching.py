@@ -11,10 +11,10 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exact_scope
-from octavo.kernel.ports import Searches, Store, heads
+from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
-from octavo.kernel.terms.matching import content
-from octavo.kernel.terms.terms import unspaced
+from octavo.kernel.terms.terms import is_unspaced
+from octavo.kernel.text import content
 from octavo.layers.reading import records_as_of
 from octavo.layers.records import COLLECTIONS
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
@@ -113,7 +113,7 @@ class Whose(msgspec.Struct, frozen=True):
         """One query for each collection of the sources, in each scope."""
         asked: list[Query] = []
         wide: Filters = {"since": since, "until": until, "everyone": self.everyone}
-        for source in _checked(sources):
+        for source in _check_sources(sources):
             for scope in self.scopes():
                 where = dict(metadata or {})
                 if source == "facts":
@@ -126,7 +126,7 @@ class Whose(msgspec.Struct, frozen=True):
         return asked
 
 
-def _checked(sources: Sequence[str] | None) -> tuple[str, ...]:
+def _check_sources(sources: Sequence[str] | None) -> tuple[str, ...]:
     if sources is None:
         return tuple(SOURCES)
     named = (sources,) if isinstance(sources, str) else tuple(sources)
@@ -145,7 +145,7 @@ async def search(
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
     best = max((hit.score for hit in found), default=0.0)
-    shown = [_tell_hit(hit, found.presence * math.exp(hit.score - best), found) for hit in distinct(found)]
+    shown = [_tell_hit(hit, found.presence * math.exp(hit.score - best), found) for hit in dedupe(found)]
     return Hits(
         shown[:limit],
         probably_absent=found.probably_absent,
@@ -154,7 +154,7 @@ async def search(
     )
 
 
-def distinct(found: Recalled) -> list[Hit]:
+def dedupe(found: Recalled) -> list[Hit]:
     """The hits without those that say again what another one says: of a fact and its newest sentence there is one.
 
     It is the sentence, which has every detail, unless it is long, the fact has more of what was asked, or all that is
@@ -183,14 +183,14 @@ async def with_neighbours(
     """
     spoken = [hit.record for hit in hits if hit.collection == "messages" and hit.record.scope.session]
     turns = [(said, earlier) for said in spoken[:_WITH_NEIGHBOURS] for earlier in (False, True)]
-    pages = await asyncio.gather(*[_next_to(store, said, at, earlier=earlier) for said, earlier in turns])
+    pages = await asyncio.gather(*[_neighbour(store, one, at, earlier=earlier) for one, earlier in turns])
     found = [hit.record for hit in hits]
     told = {source for fact in profile for source in sources_of(fact)[-1:]}
     found[_BEST:_BEST] = [turn for page in pages for turn in page if turn.id not in told]
     return list({(record.collection, *record.key): record for record in found}.values())
 
 
-async def _next_to(store: Store, said: Record, at: datetime, *, earlier: bool) -> list[Record]:
+async def _neighbour(store: Store, said: Record, at: datetime, *, earlier: bool) -> list[Record]:
     """The message before or after one in its session."""
     query = Query(
         collection="messages", scope=exact_scope(said.scope), alive_at=at, after=said.cursor,
@@ -212,12 +212,12 @@ class Seen:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._ids: set[str] = set()
-        self._texts = set(map(_folded, texts))
+        self._texts = set(map(_fold, texts))
         self._sentences: set[str] = set()  # those whose facts were shown
 
     def adds(self, record: Record) -> bool:
         """Whether the record says something new; then it is shown."""
-        text = _folded(content(record.text, record.data))
+        text = _fold(content(record.text, record.data))
         newest = sources_of(record)[-1:]
         if text in self._texts:
             self._ids.add(record.id)  # what it says is shown, so its facts need not be
@@ -230,7 +230,7 @@ class Seen:
         return True
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
@@ -260,7 +260,7 @@ def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
 def _reason(hit: Hit, found: Recalled) -> str:
     """Why it is a hit, in a few words."""
     # Of a pair of characters and the two by themselves, the pair says more.
-    words = sorted(hit.terms, key=lambda term: unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
+    words = sorted(hit.terms, key=lambda term: is_unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
     reasons = [f"says {', '.join(words)}"] if words else []
     reasons += [f"is about {', '.join(hit.topics)}"] if hit.topics else []
     for signal in hit.signals:
@@ -307,12 +307,12 @@ class StoreAsOf(Wrap):
     async def find(self, query: Query) -> list[Record]:
         """What answers the query, as it was."""
         store, asked = self._translate(query)
-        return [record for record in await store.find(asked) if self._was_there(query, record)]
+        return [record for record in await store.find(asked) if self._existed(query, record)]
 
     async def heads(self, query: Query) -> list[Head]:
         """The same without texts and bodies."""
         store, asked = self._translate(query)
-        return [head for head in await heads(store, asked) if self._was_there(query, head)]
+        return [head for head in await list_heads(store, asked) if self._existed(query, head)]
 
     async def tally(self, query: Query) -> Tally:
         """How many there were."""
@@ -329,6 +329,6 @@ class StoreAsOf(Wrap):
         store = self._facts if query.collection in COLLECTIONS.values() else self.inner
         return store, msgspec.structs.replace(query, until=until)
 
-    def _was_there(self, query: Query, found: Record | Head) -> bool:
+    def _existed(self, query: Query, found: Record | Head) -> bool:
         changed_at = found.updated_at or found.created_at
         return query.collection not in _REWRITTEN or changed_at <= self._at

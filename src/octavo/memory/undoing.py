@@ -56,7 +56,7 @@ class UndoMany:
             rows = self._rows(where={"undo": undo})
         else:
             names = _names(add)
-            rows = self._made_of(names)
+            rows = self._rows_made_of(names)
             messages = await self._store.find(Query(collection=MESSAGES, scope=self._scope, ids=names))
         async for row in rows:
             if "message" in row.data:
@@ -99,7 +99,7 @@ class UndoMany:
             for row in page:
                 yield row
 
-    async def _made_of(self, names: Sequence[str]) -> AsyncIterator[Record]:
+    async def _rows_made_of(self, names: Sequence[str]) -> AsyncIterator[Record]:
         """The rows of what these texts made; what was kept as it was said is named itself."""
         for name in names:
             async for row in self._rows(where={"source_id": name}):

@@ -14,7 +14,7 @@ from octavo.memory import messages as calls
 from octavo.memory.keeping import Keeper, Options
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.messages import ChatCall, Message, ModelCall, ResponsesCall
-from octavo.util.user_code import caught
+from octavo.util.user_code import catch_error
 
 #: The resources of a client whose calls have memory, and how these are spelt.
 _CALLS: dict[str, Callable[[dict[str, Any]], ModelCall]] = {
@@ -70,9 +70,9 @@ class _Turn:
         self._keeper, self._options = keeper, options
         self._talk: list[Message] = []
         self._asks = self._kept = False
-        with keeper.guarded("the messages of a call were not understood"):
+        with keeper.log_errors("the messages of a call were not understood"):
             messages = call.messages()
-            self._talk = calls.without_instructions(messages)
+            self._talk = calls.drop_instructions(messages)
             self._asks = bool(self._talk) and not calls.has_memory(messages)
 
     def ask(self) -> None:
@@ -89,12 +89,12 @@ class _Turn:
         return calls.question(self._talk), calls.texts_of(self._talk), self._options
 
     def _put(self, block: str) -> None:
-        with self._keeper.guarded("a call is made without memory"):
+        with self._keeper.log_errors("a call is made without memory"):
             if block:
                 self.call.put(block)
 
     @contextmanager
-    def kept_if_it_fails(self) -> Iterator[None]:
+    def keep_on_failure(self) -> Iterator[None]:
         """Whatever the API refuses, what the user said is kept."""
         try:
             yield
@@ -102,18 +102,18 @@ class _Turn:
             self.keep()
             raise
 
-    def answered(self, answer: Any) -> Any:
+    def keep_answer(self, answer: Any) -> Any:
         """The answer as the caller gets it: itself, or a stream that is listened to."""
         if self.call.kwargs.get("stream"):
             return (_AsyncStream if hasattr(answer, "__anext__") else _Stream)(answer, self)
-        with self._keeper.guarded(_UNREAD):
+        with self._keeper.log_errors(_UNREAD):
             self.call.receive(answer)
         self.keep()
         return answer
 
     def receive_piece(self, event: Any) -> None:
         """Listen to a piece of a streamed answer."""
-        with self._keeper.guarded(_UNREAD):
+        with self._keeper.log_errors(_UNREAD):
             self.call.receive_piece(event)
 
     def keep(self, *, later: bool = False) -> None:
@@ -122,7 +122,7 @@ class _Turn:
             return
         self._kept = True
         answer: list[Message] = []
-        with self._keeper.guarded(_UNREAD):
+        with self._keeper.log_errors(_UNREAD):
             answer = self.call.answer()
         if self._talk:
             self._keeper.keep(self._talk, answer, self._options, later=later)
@@ -167,13 +167,13 @@ class _AnyStream(_Proxy):
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
-        return functools.partial(self._drained, value) if name in _DRAINING else value
+        return functools.partial(self._drain, value) if name in _DRAINING else value
 
-    def _drained(self, method: Callable[[], Any]) -> Any:
+    def _drain(self, method: Callable[[], Any]) -> Any:
         """What a method answers that would otherwise read to the end unheard."""
         raise NotImplementedError
 
-    def _heard(self, event: Any) -> Any:
+    def _listen(self, event: Any) -> Any:
         self._turn.receive_piece(event)
         return event
 
@@ -183,7 +183,7 @@ class _AnyStream(_Proxy):
         return self._inner.close()
 
     def __del__(self) -> None:
-        with caught():
+        with catch_error():
             # The collector may have come in the middle of anything, with locks held that keeping needs.
             self._turn.keep(later=True)
 
@@ -200,9 +200,9 @@ class _Stream(_AnyStream):
         except BaseException:  # the end is one
             self._turn.keep()
             raise
-        return self._heard(event)
+        return self._listen(event)
 
-    def _drained(self, method: Callable[[], Any]) -> Any:
+    def _drain(self, method: Callable[[], Any]) -> Any:
         for _ in self:
             pass
         answer = method()
@@ -228,9 +228,9 @@ class _AsyncStream(_AnyStream):
         except BaseException:  # the end is one
             self._turn.keep()
             raise
-        return self._heard(event)
+        return self._listen(event)
 
-    async def _drained(self, method: Callable[[], Any]) -> Any:
+    async def _drain(self, method: Callable[[], Any]) -> Any:
         async for _ in self:
             pass
         answer = await method()
@@ -252,7 +252,7 @@ class _StreamManager:
 
     def __enter__(self) -> _Stream:
         self._turn.ask()
-        with self._turn.kept_if_it_fails():
+        with self._turn.keep_on_failure():
             self._manager = self._method(**self._turn.call.kwargs)
             return _Stream(self._manager.__enter__(), self._turn)
 
@@ -262,7 +262,7 @@ class _StreamManager:
 
     async def __aenter__(self) -> _AsyncStream:
         await self._turn.aask()
-        with self._turn.kept_if_it_fails():
+        with self._turn.keep_on_failure():
             self._manager = self._method(**self._turn.call.kwargs)
             return _AsyncStream(await self._manager.__aenter__(), self._turn)
 
@@ -284,12 +284,12 @@ class _Resource(_Proxy):
         value = getattr(self._inner, name)
         path = f"{self._path}.{name}".lstrip(".")
         if name in _VERBS and self._path in _CALLS:
-            return self._remembering(name, value)
+            return self._wrap_method(name, value)
         if any(f"{known}.".startswith(f"{path}.") for known in _CALLS):
             return _Resource(value, self._keeper, self._options, path)
         return value
 
-    def _remembering(self, verb: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_method(self, verb: str, method: Callable[..., Any]) -> Callable[..., Any]:
         """The method with memory; its keyword `octavo` names whose it is for this call, or is False for none."""
 
         def stream(*, octavo: Any = None, **kwargs: Any) -> Any:
@@ -300,17 +300,17 @@ class _Resource(_Proxy):
             if (turn := self._turn(octavo, kwargs)) is None:
                 return method(**kwargs)
             turn.ask()
-            with turn.kept_if_it_fails():
+            with turn.keep_on_failure():
                 answer = method(**turn.call.kwargs)
-            return turn.answered(answer)
+            return turn.keep_answer(answer)
 
         async def acall(*, octavo: Any = None, **kwargs: Any) -> Any:
             if (turn := self._turn(octavo, kwargs)) is None:
                 return await method(**kwargs)
             await turn.aask()
-            with turn.kept_if_it_fails():
+            with turn.keep_on_failure():
                 answer = await method(**turn.call.kwargs)
-            return turn.answered(answer)
+            return turn.keep_answer(answer)
 
         awaited = inspect.iscoroutinefunction(inspect.unwrap(method))
         return functools.wraps(method)(stream if verb == "stream" else acall if awaited else call)
@@ -338,7 +338,7 @@ class MemoryClient(_Resource):
         if name not in ("with_options", "copy"):
             return super().__getattr__(name)
         made = getattr(self._inner, name)
-        return lambda **options: self._sharing(made(**options), self._options)
+        return lambda **options: self._make_sharing(made(**options), self._options)
 
     @property
     def memory(self) -> Memory | AsyncMemory:
@@ -348,9 +348,9 @@ class MemoryClient(_Resource):
     def for_user(self, user_id: str, session_id: str | None = None) -> "MemoryClient":
         """The same client for somebody else; it shares the connections, and is closed with the first one."""
         options = msgspec.structs.asdict(self._options) | {"user_id": user_id, "session_id": session_id}
-        return self._sharing(self._inner, Options(**options))
+        return self._make_sharing(self._inner, Options(**options))
 
-    def _sharing(self, client: Any, options: Options) -> "MemoryClient":
+    def _make_sharing(self, client: Any, options: Options) -> "MemoryClient":
         return MemoryClient(client, self._keeper, options, closes="nothing")
 
     def flush(self) -> Any:

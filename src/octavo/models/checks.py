@@ -10,7 +10,7 @@ from typing import Any
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.languages import EVERYTHING, Languages
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
 
@@ -110,8 +110,8 @@ def check_vectors(rows: Any, count: int, dimensions: int | None = None) -> list[
     if not isinstance(rows, Sequence) or isinstance(rows, str):
         rows = list(rows) if hasattr(rows, "__iter__") and not isinstance(rows, str) else None
     if rows is None or len(rows) != count:
-        got = "no list of vectors" if rows is None else several(len(rows), "vector")
-        raise ModelError(f"the model was given {several(count, 'text')} and answered {got}")
+        got = "no list of vectors" if rows is None else pluralize(len(rows), "vector")
+        raise ModelError(f"the model was given {pluralize(count, 'text')} and answered {got}")
     found: list[Vector] = []
     for number, row in enumerate(rows, 1):
         try:
@@ -160,7 +160,7 @@ def import_package(package: str, extra: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise _missing(package, extra) from error
+        raise _missing_package(package, extra) from error
 
 
 def require_package(package: str, extra: str) -> None:
@@ -170,8 +170,8 @@ def require_package(package: str, extra: str) -> None:
     except ValueError:  # somebody put None in sys.modules, which makes the import fail
         found = None
     if found is None:
-        raise _missing(package, extra)
+        raise _missing_package(package, extra)
 
 
-def _missing(package: str, extra: str) -> ConfigError:
+def _missing_package(package: str, extra: str) -> ConfigError:
     return ConfigError(f"this model needs the package {package}: pip install 'octavo[{extra}]'")

@@ -16,8 +16,8 @@ from octavo.models.languages import Languages
 from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
-from octavo.util.user_code import called, foreign
-from octavo.util.words import several
+from octavo.util.user_code import call_function, translate_errors
+from octavo.util.words import pluralize
 
 #: What stands before the colon of a spec → the class it opens.
 SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
@@ -50,8 +50,8 @@ class FunctionEmbedder(NamedEmbedder):
         given = check_texts(texts)
         if not given:
             return []
-        with foreign(f"the embedding function {self._name!r} failed"):
-            answered = await called(self._function, given)
+        with translate_errors(f"the embedding function {self._name!r} failed"):
+            answered = await call_function(self._function, given)
             # A thousand vectors take a tenth of a second to check: too long for the event loop.
             found = await asyncio.to_thread(check_vectors, answered, len(given), self._dimensions)
         self._dimensions = len(found[0])
@@ -92,7 +92,7 @@ class Cached:
             vectors = await self._embedder.embed(list(new.values()), asking=asking)
             if len(vectors) != len(new):
                 raise ModelError(
-                    f"{self._embedder!r} answered {several(len(vectors), 'vector')} to {several(len(new), 'text')}"
+                    f"{self._embedder!r} answered {pluralize(len(vectors), 'vector')} to {pluralize(len(new), 'text')}"
                 )
             for key, vector in zip(new, vectors, strict=True):
                 known[key] = vector
@@ -119,17 +119,17 @@ def open_embedder(spec: Any = None, **options: Any) -> Embedder | None:
         _refuse(options, "no embedder")
         return None
     if isinstance(spec, str):
-        return _named(spec.strip(), options)
+        return _open_named(spec.strip(), options)
     if isinstance(spec, Embedder) and not isinstance(spec, type):
         _refuse(options, "an embedder that is already open")
         return spec
     if callable(spec) and not isinstance(spec, type):
         options.setdefault("name", getattr(spec, "name", ""))
-        return FunctionEmbedder(spec, **_taken(FunctionEmbedder, options, "a function", skip=1))
+        return FunctionEmbedder(spec, **_convert_options(FunctionEmbedder, options, "a function", skip=1))
     raise ConfigError(f"an embedder is opened from a spec or a function, not from {type(spec).__name__}")
 
 
-def _named(spec: str, options: dict[str, Any]) -> Embedder:
+def _open_named(spec: str, options: dict[str, Any]) -> Embedder:
     named, _, asked = spec.partition("?")
     kind, _, model = named.partition(":")
     if spec == _FOR_TESTS:
@@ -137,7 +137,7 @@ def _named(spec: str, options: dict[str, Any]) -> Embedder:
             made: Callable[..., Embedder] = importlib.import_module("octavo.testing.embedding").HashEmbedder
         except ImportError as error:
             raise ConfigError(f"{_FOR_TESTS} needs: pip install 'octavo[testing]'") from error
-        return made(**_taken(made, options, kind))
+        return made(**_convert_options(made, options, kind))
     if kind not in SPECS:
         # Only what cannot hold a key is shown.
         shown = kind if kind.isprintable() and len(kind) <= 40 else "…"
@@ -147,21 +147,21 @@ def _named(spec: str, options: dict[str, Any]) -> Embedder:
     if kind == _OF_ONE_MODEL:
         if model:
             raise ConfigError(f"{kind} has one model; the spec is {kind!r} alone, not {spec!r}")
-        return SPECS[kind](**_taken(SPECS[kind], given, kind))
+        return SPECS[kind](**_convert_options(SPECS[kind], given, kind))
     if not model:
         raise ConfigError(f"the spec {kind!r} names no model; it is {kind}:<model>")
-    return SPECS[kind](model, **_taken(SPECS[kind], given, kind, skip=1))
+    return SPECS[kind](model, **_convert_options(SPECS[kind], given, kind, skip=1))
 
 
-def _taken(made: Any, options: dict[str, Any], kind: str, skip: int = 0) -> dict[str, Any]:
+def _convert_options(made: Any, options: dict[str, Any], kind: str, skip: int = 0) -> dict[str, Any]:
     """The options as the class takes them: those that come as text made into what they stand for."""
     parameters = dict(list(inspect.signature(made).parameters.items())[skip:])
     if unknown := sorted(options.keys() - parameters.keys()):
         raise ConfigError(f"{kind} takes no option {unknown[0]!r}; it takes {', '.join(sorted(parameters))}")
-    return {name: _typed(name, value, parameters[name].annotation) for name, value in options.items()}
+    return {name: _convert(name, value, parameters[name].annotation) for name, value in options.items()}
 
 
-def _typed(name: str, value: Any, annotation: Any) -> Any:
+def _convert(name: str, value: Any, annotation: Any) -> Any:
     kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     if not isinstance(value, str) or str in kinds:
         return value

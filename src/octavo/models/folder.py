@@ -45,7 +45,7 @@ class FolderModel(Model):
         self._tokenizer_file = folder / "tokenizer.json"
         if not self._tokenizer_file.is_file():
             raise ConfigError(f"there is no tokenizer.json in {str(folder)!r}")
-        self._config = _json(folder / "config.json")
+        self._config = _read_json(folder / "config.json")
         if pooling is not None and pooling not in get_args(Pooling):
             raise ConfigError(f"pooling is one of {', '.join(get_args(Pooling))}; got {pooling!r}")
         self.pooling = pooling or _pooling(folder)
@@ -111,20 +111,20 @@ class FolderModel(Model):
 
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:  # noqa: ARG002 - prefixes tell it
         """One batch, padded to its longest text."""
-        states, mask = self._run([self._shortened(text) for text in texts])
-        return check_vectors(self._pooled(states, mask), len(texts))
+        states, mask = self._run([self._shorten(text) for text in texts])
+        return check_vectors(self._pool(states, mask), len(texts))
 
     def score(self, question: str, texts: list[str]) -> list[float]:
         """How well each text answers the question, by a model that reads both at once (a cross-encoder)."""
-        asked = self._shortened(question)
-        scores, _ = self._run([(asked, self._shortened(text)) for text in texts])
+        asked = self._shorten(question)
+        scores, _ = self._run([(asked, self._shorten(text)) for text in texts])
         if scores.ndim != 2:
             raise ModelError(
                 f"{str(self._model_file)!r} answers a shape of {scores.shape}: it scores no pairs of texts"
             )
         return [float(score) for score in scores[:, -1]]
 
-    def _shortened(self, text: str) -> str:
+    def _shorten(self, text: str) -> str:
         return text[: self.max_tokens * _CHARACTERS_IN_A_TOKEN]
 
     def _run(self, given: Sequence[str | tuple[str, str]]) -> tuple[Any, Any]:
@@ -145,7 +145,7 @@ class FolderModel(Model):
         )[0]
         return states.astype(np.float32), mask
 
-    def _pooled(self, states: Any, mask: Any) -> Any:
+    def _pool(self, states: Any, mask: Any) -> Any:
         np = self._numpy
         if states.ndim == 2:  # the graph ends in a pooling of its own
             return states
@@ -174,7 +174,7 @@ def _model_file(folder: Path, file: str | None) -> Path:
 
 def _pooling(folder: Path) -> str:
     """What the folder says where sentence-transformers wrote it; else mean, which most models were trained with."""
-    said = _json(folder / "1_Pooling" / "config.json")
+    said = _read_json(folder / "1_Pooling" / "config.json")
     if said.get("pooling_mode_cls_token"):
         return "cls"
     return "last" if said.get("pooling_mode_lasttoken") else "mean"
@@ -183,8 +183,8 @@ def _pooling(folder: Path) -> str:
 def _max_tokens(folder: Path, config: dict[str, Any]) -> int:
     """How far the model reads: what was said for sentences, else for the tokenizer, but never past its positions."""
     said = (
-        _json(folder / "sentence_bert_config.json").get("max_seq_length"),
-        _json(folder / "tokenizer_config.json").get("model_max_length"),
+        _read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
+        _read_json(folder / "tokenizer_config.json").get("model_max_length"),
         512,
     )
     # transformers writes 1e30 where it does not know.
@@ -205,7 +205,7 @@ def _output(outputs: list[tuple[str, int]], pooling: str) -> str:
     return next((name for name in ("last_hidden_state", "token_embeddings") if name in names), names[0])
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         said = msgspec.json.decode(path.read_bytes())
     except FileNotFoundError:

@@ -67,7 +67,7 @@ class Languages(msgspec.Struct, frozen=True):
     @classmethod
     def of_vocabulary(cls, tokenizer_json: bytes) -> Self:
         """From what a tokenizer.json knows words of."""
-        return cls(frozenset(_taught(_entries(tokenizer_json))))
+        return cls(frozenset(_find_scripts(_entries(tokenizer_json))))
 
     def reads(self, text: str) -> bool:
         """Whether at least most words of the text are in these scripts; what has no letters is read by all."""
@@ -98,7 +98,7 @@ def _script(letter: str) -> str:
     return _CALLED.get(first, first)
 
 
-def _taught(entries: Iterable[str]) -> set[str]:
+def _find_scripts(entries: Iterable[str]) -> set[str]:
     """The scripts a vocabulary has more than the letters of."""
     characters: set[str] = set()
     words: Counter[str] = Counter()
@@ -146,7 +146,7 @@ class Prefixes(msgspec.Struct, frozen=True):
     def __call__(self, text: str, *, asking: bool) -> str:
         return (self.query if asking else self.passage) + text
 
-    def overridden(self, query: str | None, passage: str | None) -> "Prefixes":
+    def override(self, query: str | None, passage: str | None) -> "Prefixes":
         """These, except where others are given; an empty string is given too."""
         return Prefixes(self.query if query is None else query, self.passage if passage is None else passage)
 

@@ -22,7 +22,7 @@ from octavo.models.checks import (
 )
 from octavo.models.folder import FolderModel
 from octavo.models.languages import EVERYTHING, Languages, Prefixes, languages_of, prefix_mark, prefixes_of
-from octavo.util.user_code import foreign
+from octavo.util.user_code import translate_errors
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class LocalEmbedder(NamedEmbedder):
             raise ModelError(f"the embedder {self._name!r} was closed; open another with open_embedder()")
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-embedder")
-        with foreign(f"the model {self._name!r} failed"):
+        with translate_errors(f"the model {self._name!r} failed"):
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self) -> None:
@@ -143,7 +143,7 @@ class FastEmbedder(LocalEmbedder):
             )
             known_as = str(model)
         family = prefixes_of(known_as)
-        prefixes = family.overridden(query_prefix, passage_prefix)
+        prefixes = family.override(query_prefix, passage_prefix)
         if name is None and local:
             name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(prefixes.passage)}"
         elif name is None:

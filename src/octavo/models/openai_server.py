@@ -21,7 +21,7 @@ from octavo.models.checks import (
     tokens_at_most,
 )
 from octavo.models.languages import Languages, prefix_mark, prefixes_of
-from octavo.util.user_code import foreign
+from octavo.util.user_code import translate_errors
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
 _OPENAI = "https://api.openai.com/v1"
@@ -80,15 +80,15 @@ class OpenAIServer:
             self._made = (loop, client)
         return self._made[1]
 
-    def hidden(self, said: str) -> str:
+    def mask_key(self, said: str) -> str:
         """The words without the key."""
         return said.replace(self._api_key, "…") if self._api_key not in ("", _NO_KEY) else said
 
-    def told(self, error: Any) -> Any:
+    def mask(self, error: Any) -> Any:
         """The error as a cause that may be printed: some servers repeat the key they refuse."""
         body = getattr(error, "body", None)
-        if self.hidden(f"{error}{body}") != f"{error}{body}":
-            error.args = (self.hidden(str(error)),)
+        if self.mask_key(f"{error}{body}") != f"{error}{body}":
+            error.args = (self.mask_key(str(error)),)
             error.message, error.body = error.args[0], None
         return error
 
@@ -150,7 +150,7 @@ class OpenAIEmbedder(NamedEmbedder):
         self._batch_size, self._max_tokens = batch_size, max_tokens
         self._concurrency = concurrency
         family = prefixes_of(model)
-        self._prefixes = family.overridden(query_prefix, passage_prefix)
+        self._prefixes = family.override(query_prefix, passage_prefix)
         size = f"/{dimensions}" if dimensions else ""
         space = name or f"openai:{model}{size}{prefix_mark(self._prefixes, family)}"
         super().__init__(space, Languages.of(languages))
@@ -183,15 +183,15 @@ class OpenAIEmbedder(NamedEmbedder):
         client = server.client()
         wanted = {} if self._dimensions is None else {"dimensions": self._dimensions}
         failed = f"the model {self._name!r} at {server.where} failed"
-        with foreign(failed):
+        with translate_errors(failed):
             async with turns:
                 try:
                     answer = await client.embeddings.create(model=self._model, input=texts, **wanted)
                 except server.package.OpenAIError as error:
-                    said = server.hidden(str(error))[:500]
-                    raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.told(error)
+                    said = server.mask_key(str(error))[:500]
+                    raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask(error)
             # In a thread: a hundred vectors take longer to check than the event loop should stand still.
-            rows = _in_order(answer.data)
+            rows = _sort_embeddings(answer.data)
             found = await asyncio.to_thread(check_vectors, rows, len(texts), self._answered)
         self._answered = len(found[0])
         return found
@@ -209,7 +209,7 @@ class OpenAIEmbedder(NamedEmbedder):
         await self._server.close()
 
 
-def _in_order(data: Any) -> list[Any]:
+def _sort_embeddings(data: Any) -> list[Any]:
     """The embeddings in the order of the texts; servers may answer in another one and number them."""
     numbers = [getattr(item, "index", None) for item in data]
     items = list(data)

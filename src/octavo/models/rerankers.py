@@ -17,7 +17,7 @@ from octavo.errors import ConfigError, ModelError
 from octavo.models.checks import Model, batches, check_texts, import_package, require_package, tokens_at_most
 from octavo.models.folder import FolderModel
 from octavo.models.openai_server import OpenAIServer
-from octavo.util.user_code import foreign
+from octavo.util.user_code import translate_errors
 
 _MOST_CHARACTERS = 2000  # of a text: most models read 512 tokens of question and text together
 _BATCH, _BATCH_TOKENS = 16, 4096
@@ -63,15 +63,15 @@ class ServerReranker:
         server = self._server
         if server.closed:
             raise ModelError(f"the re-ranker {self.name!r} was closed")
-        given = _shortened(question, texts)
+        given = _shorten(question, texts)
         body = {"model": self._model, "query": given[0], "documents": given[1:], "top_n": len(texts)}
         failed = f"the re-ranker {self.name!r} at {server.where} failed"
-        with foreign(failed):
+        with translate_errors(failed):
             try:
                 answer = await server.client().post("/rerank", cast_to=object, body=body)
             except server.package.OpenAIError as error:
-                said = server.hidden(str(error))[:500]
-                raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.told(error)
+                said = server.mask_key(str(error))[:500]
+                raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask(error)
         return _scores_of(answer, len(texts), failed)
 
     async def close(self) -> None:
@@ -100,12 +100,12 @@ class LocalReranker:
             raise ModelError(f"the re-ranker {self.name!r} was closed")
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-reranker")
-        given = _shortened(question, texts)
-        with foreign(f"the re-ranker {self.name!r} failed"):
+        given = _shorten(question, texts)
+        with translate_errors(f"the re-ranker {self.name!r} failed"):
             found = await asyncio.get_running_loop().run_in_executor(
                 self._thread, self._score, given[0], given[1:]
             )
-        return _checked(found, len(texts), f"the re-ranker {self.name!r} failed")
+        return _check_scores(found, len(texts), f"the re-ranker {self.name!r} failed")
 
     def _score(self, question: str, texts: list[str]) -> list[float]:
         self._model.load()
@@ -155,7 +155,7 @@ def open_reranker(spec: str, *, base_url: str = "", api_key: str = "") -> Rerank
     raise ConfigError(f"unknown re-ranker {shown!r}; known: openai:<model>, fastembed:<hub name or folder>")
 
 
-def _shortened(question: str, texts: Sequence[str]) -> list[str]:
+def _shorten(question: str, texts: Sequence[str]) -> list[str]:
     return check_texts([text[:_MOST_CHARACTERS] for text in (question, *texts)])
 
 
@@ -168,10 +168,10 @@ def _scores_of(answer: Any, count: int, failed: str) -> list[float]:
     placed = {result.index: result.relevance_score for result in results}
     if set(placed) != set(range(count)):
         raise ModelError(f"{failed}: it was given {count} texts and scored {len(placed)}")
-    return _checked([placed[number] for number in range(count)], count, failed)
+    return _check_scores([placed[number] for number in range(count)], count, failed)
 
 
-def _checked(scores: list[float], count: int, failed: str) -> list[float]:
+def _check_scores(scores: list[float], count: int, failed: str) -> list[float]:
     if len(scores) != count or not all(map(math.isfinite, scores)):
         raise ModelError(f"{failed}: it did not answer a number for each of {count} texts")
     return scores

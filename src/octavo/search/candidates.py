@@ -10,10 +10,11 @@ import msgspec
 
 from octavo.errors import ModelError, StoreError
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.ports import Near, Resembles, Searches, Store, heads, walk
+from octavo.kernel.ports import Near, Resembles, Searches, Store, list_heads, walk
 from octavo.kernel.terms.matches import MOST, Match, Matches
-from octavo.kernel.terms.matching import content, digest, matching
+from octavo.kernel.terms.matching import digest, search_records
 from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.text import content
 from octavo.search.question import Question
 from octavo.util.tracing import span
 
@@ -84,14 +85,15 @@ async def _by_terms(
 
     async def search(query: Query) -> Matches:
         if question.overview:
-            newest = await heads(store, msgspec.structs.replace(query, newest_first=True, limit=_OVERVIEW))
+            latest = msgspec.structs.replace(query, newest_first=True, limit=_OVERVIEW)
+            newest = await list_heads(store, latest)
             none = (0,) * len(question.terms)
             found = [Match(one.id, one.scope, one.created_at, one.seq, 0, none) for one in reversed(newest)]
             return Matches(found, none)
         if searches is not None:
             return await searches.search(query, question.terms)
         records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
-        return matching(query, question.terms, records)
+        return search_records(query, question.terms, records)
 
     if not question.terms and not question.overview:
         return [Matches() for _ in queries]

@@ -9,7 +9,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
-from octavo.kernel.terms.matching import content
+from octavo.kernel.text import content
 
 #: Below this presence, about one in twenty answerable questions is said to have no answer, and half of those that
 #: have none (`octavo bench recall` measures both).

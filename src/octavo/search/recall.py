@@ -12,12 +12,13 @@ import msgspec
 from octavo.errors import InvalidQuery, ModelError, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Head, Query, Record, Scope
-from octavo.kernel.ports import Reranks, Store, fitting, heads
+from octavo.kernel.ports import Reranks, Store, count_fitting, list_heads
 from octavo.kernel.terms import is_topic, topics
 from octavo.kernel.terms.matches import MOST
-from octavo.kernel.terms.matching import content, index_terms, index_text
+from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import topic_name
+from octavo.kernel.text import content
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
@@ -250,14 +251,14 @@ class Recall:
             rest = [at for at in ats if at in sizes]
             page: list[_Chosen] = []  # these come after those of the steps before, whatever their score
             while rest and not (full and _is_settled(page, total[rest[0]])):
-                fits = fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
+                fits = count_fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
                 part, rest = rest[:fits], rest[fits:]
                 loaded = await self._read(ranked, part, self.store.find)
                 for gone in set(part).difference(loaded):
                     del sizes[gone]
                 page += [(at, loaded[at], total[at] + importance(loaded[at])) for at in part if at in loaded]
                 page.sort(key=lambda row: -row[2])
-                fits = fitting((sizes[at] for at, _, _ in best + page), room)
+                fits = count_fitting((sizes[at] for at, _, _ in best + page), room)
                 full = full or min(fits + 1, limit) <= len(best + page)
                 page = page[: max(min(fits, limit) - len(best), 0)]
             best += page
@@ -269,7 +270,7 @@ class Recall:
         """How many bytes each of the candidates has that is still there."""
 
         async def newest_heads(query: Query) -> list[Head]:
-            return await heads(self.store, msgspec.structs.replace(query, newest_first=True))
+            return await list_heads(self.store, msgspec.structs.replace(query, newest_first=True))
 
         return {at: head.size_bytes for at, head in (await self._read(ranked, ats, newest_heads)).items()}
 

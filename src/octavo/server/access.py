@@ -112,7 +112,7 @@ def is_console(path: str) -> bool:
     return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
-def for_one_user(path: str) -> bool:
+def is_open_to_users(path: str) -> bool:
     """Whether a key that is bound to a user may ask for this path; no new route is open to it before it is named here."""
     return any(path == each.rstrip("/") or path.startswith(f"{each.rstrip('/')}/") for each in _OF_A_USER)
 
@@ -131,10 +131,10 @@ class Door:
         self._good: FreshValues[KeyInfo] = FreshValues(_STALE_SECONDS, _MOST_KEYS, timer)
         self._signing = Signing(memories.digest_key)
 
-    def stranger(self, headers: Mapping[bytes, bytes]) -> Response | None:
+    def refuse_stranger(self, headers: Mapping[bytes, bytes]) -> Response | None:
         """Without keys: refuse what another site made a browser send, or what came through a proxy."""
         host = headers.get(b"host", b"").decode("latin-1")
-        if host and not _this_machine(host):
+        if host and not _is_this_machine(host):
             # A site whose name was pointed at this machine would otherwise read and write all of it.
             return problem(
                 421,
@@ -146,7 +146,7 @@ class Door:
                 421, "this request came through a proxy, but the server asks for no keys; set server.auth: on"
             )
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and origin not in self._sites and not _this_machine(origin.partition("://")[2]):
+        if origin and origin not in self._sites and not _is_this_machine(origin.partition("://")[2]):
             return problem(403, "a page of another site may not call this server (server.cors_origins)")
         return None
 
@@ -160,48 +160,48 @@ class Door:
         shown = _shown_keys(headers)
         if len(shown) > 1:
             # Which of them counts is not for this server to guess: a proxy in front may have looked at the other.
-            return _unknown("this request shows more than one API key; send one")
+            return _unauthorized("this request shows more than one API key; send one")
         if not shown and is_console(path):
-            return self._admit(await self._signed_in(headers), method, path)
+            return self._admit(await self._find_signed_in(headers), method, path)
         if not shown:
-            return _unknown(
+            return _unauthorized(
                 "this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; "
                 "octavo keys create makes one"
             )
         access = needed_access(method, path)
-        key = await self._checked(shown.pop(), queues=access == "write" or path == _BATCH)
+        key = await self._verify(shown.pop(), queues=access == "write" or path == _BATCH)
         return self._admit(key, method, path)
 
-    async def _signed_in(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyInfo | None:
+    async def _find_signed_in(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyInfo | None:
         """The key of whoever signed in at the console with it; the store is asked each time, so that a revoked one is out."""
         cookie = next((value.decode("latin-1") for name, value in headers if name == b"cookie"), "")
         key_id = self._signing.key_id(cookies_in(cookie).get(SIGN_IN_COOKIE, ""), now())
-        return None if key_id is None else await self._memories.keys.named(key_id)
+        return None if key_id is None else await self._memories.keys.find_valid(key_id)
 
     def _admit(self, key: KeyInfo | None, method: str, path: str) -> Caller | Response:
         access = needed_access(method, path)
         if key is None:
-            return _unknown("this API key is unknown, expired or revoked")
+            return _unauthorized("this API key is unknown, expired or revoked")
         if wait := self._rate.wait(key.id):
             seconds = max(1, round(wait + 0.5))
             detail = f"this key may make {self._rate.per_minute} requests a minute; come back in {seconds} s"
             return problem(429, detail, {"Retry-After": str(seconds)})
         if not key.allows(access):
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
-        if key.user is not None and not for_one_user(path):
+        if key.user is not None and not is_open_to_users(path):
             return problem(403, f"this key opens the memory of one user, and {path[:80]} is not only theirs")
         return Caller(key.tenant, key.id, key.access, key.user)
 
-    async def _checked(self, text: str, *, queues: bool) -> KeyInfo | None:
+    async def _verify(self, text: str, *, queues: bool) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         # While the store is down, writes can still be queued for it, if their callers are let in. Whoever reads waits: nobody
         # can say whether the key was revoked since.
-        if queues and self._memories.down() and (key := self._remembered(name)) is not None:
+        if queues and self._memories.down() and (key := self._find_remembered(name)) is not None:
             return key
         try:
             key = await self._memories.keys.check(text)
         except StoreUnavailable:
-            key = self._remembered(name) if queues else None
+            key = self._find_remembered(name) if queues else None
             if key is None:
                 raise
             return key
@@ -211,10 +211,10 @@ class Door:
             self._good.put(name, key, self._good.time())
         return key
 
-    def _remembered(self, name: str) -> KeyInfo | None:
+    def _find_remembered(self, name: str) -> KeyInfo | None:
         """The key that was good not long ago, as far as can be known without the store."""
         key = self._good.get(name)
-        usable = key is not None and key.valid_at(now()) and not self._memories.keys.revoked(key.id)
+        usable = key is not None and key.valid_at(now()) and not self._memories.keys.is_revoked(key.id)
         return key if usable else None
 
 
@@ -299,10 +299,10 @@ def _shown_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:
     return shown - {""}
 
 
-def _unknown(detail: str) -> Response:
+def _unauthorized(detail: str) -> Response:
     return problem(401, detail, {"WWW-Authenticate": 'Bearer realm="octavo"'})
 
 
-def _this_machine(host: str) -> bool:
+def _is_this_machine(host: str) -> bool:
     found = _HOST.fullmatch(host)
     return found is not None and found[1].strip("[]").rstrip(".").lower() in LOOPBACK

@@ -16,10 +16,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.server.access import OPEN, SIGN_IN, Caller, Door, is_console, is_open
-from octavo.server.logs import Secrets, access_log, masked
+from octavo.server.logs import Secrets, access_log, mask_keys
 from octavo.server.metrics import METHODS, Metrics
 from octavo.server.problems import problem, refusal
-from octavo.util.tracing import current_ids, request_span, span, tracing
+from octavo.util.tracing import current_ids, is_tracing, request_span, span
 
 CALLER = "octavo.caller"
 REQUEST_ID = "octavo.request_id"
@@ -139,7 +139,7 @@ class _Passage:
 
     async def run(self) -> None:
         """Answer it; where there are traces, inside a span that goes on with its caller's."""
-        if not tracing():
+        if not is_tracing():
             await self._run()
             return
         method = self._scope["method"] if self._scope["method"] in METHODS else "_OTHER"
@@ -193,7 +193,7 @@ class _Passage:
     async def _refused(self) -> Response | None:
         """Why this request goes no further; None when it does."""
         scope, door = self._scope, self._gate.door
-        if not door.needs_key and (stranger := door.stranger(self._headers)) is not None:
+        if not door.needs_key and (stranger := door.refuse_stranger(self._headers)) is not None:
             return stranger
         method, path = scope["method"], path_of(scope)
         if is_open(path):
@@ -340,7 +340,7 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
     """One line: which route, never which path or query, in which people are named."""
     caller: Caller | None = scope.get(CALLER)
     line = {
-        "method": masked(scope["method"][:16]),
+        "method": mask_keys(scope["method"][:16]),
         "route": _route_of(scope),
         "status": status,
         "ms": round(seconds * 1000, 3),

@@ -11,8 +11,8 @@ from typing import IO, Any
 import msgspec
 
 from octavo.config import Settings
-from octavo.kernel.text import printable, printable_json
-from octavo.util.secrets import hidden
+from octavo.kernel.text import escape_controls, escape_json_controls
+from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import current_ids
 
 access_log = logging.getLogger("octavo.access")
@@ -40,12 +40,12 @@ class Secrets:
         keys = (vector.api_key, rerank.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
         self._urls += [f"?api_key={key}" for key in keys if key]
 
-    def hidden(self, text: str) -> str:
+    def hide(self, text: str) -> str:
         """The text without them."""
-        return masked(hidden(text, (url for url in self._urls if url)))
+        return mask_keys(mask_passwords(text, (url for url in self._urls if url)))
 
 
-def masked(text: str) -> str:
+def mask_keys(text: str) -> str:
     """The text with every API key in it cut to the part that names it."""
     return _KEY.sub(r"\1_…", text) if "oct_" in text else text
 
@@ -64,15 +64,15 @@ class JsonLines(Lines):
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {"time": datetime.fromtimestamp(record.created, UTC)}
         if record.name == access_log.name and isinstance(record.args, dict):
-            said |= {name: _sayable(value) for name, value in record.args.items()}
+            said |= {name: _make_printable(value) for name, value in record.args.items()}
         else:
             said |= {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
             if record.exc_info and record.exc_info[1] is not None:
                 said["error"] = "".join(traceback.format_exception(record.exc_info[1]))
             said |= current_ids()
             # Before it is JSON, which spells a password with a quote or a backslash in it another way.
-            said |= {name: self._secrets.hidden(_sayable(said[name])) for name in said if name != "time"}
-        return printable_json(self._secrets.hidden(msgspec.json.encode(said).decode()))
+            said |= {name: self._secrets.hide(_make_printable(said[name])) for name in said if name != "time"}
+        return escape_json_controls(self._secrets.hide(msgspec.json.encode(said).decode()))
 
 
 class TerminalLines(Lines):
@@ -90,7 +90,7 @@ class TerminalLines(Lines):
                 told.get("status", 0),
                 self._line(f"{told.get('method', '')!s:<6} {told.get('route') or '-'}"),
             )
-            return f"{at}  {self._coloured(status)}  {told.get('ms', 0):>8.1f} ms  {where}"
+            return f"{at}  {self._colour(status)}  {told.get('ms', 0):>8.1f} ms  {where}"
         said = self._line(f"{record.levelname.lower()}  {record.name}: {record.getMessage()}")
         why = record.exc_info[1] if record.exc_info else None
         trace = "" if why is None else "".join(traceback.format_exception(why))
@@ -98,14 +98,14 @@ class TerminalLines(Lines):
 
     def _line(self, text: str) -> str:
         """The text as one line that cannot steer the terminal."""
-        return printable(self._secrets.hidden(_sayable(text)))
+        return escape_controls(self._secrets.hide(_make_printable(text)))
 
-    def _coloured(self, status: Any) -> str:
+    def _colour(self, status: Any) -> str:
         colour = _COLOURS.get(int(status) // 100) if self._colours else None
         return f"{status}" if colour is None else f"\x1b[{colour}m{status}\x1b[0m"
 
 
-def _sayable(value: Any) -> Any:
+def _make_printable(value: Any) -> Any:
     """What a client sent may hold halves of characters, which no line can."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 

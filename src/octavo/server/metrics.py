@@ -21,7 +21,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.server.problems import problem
 from octavo.util.cache import hits_and_misses, used_bytes
 from octavo.util.disk import replace_file
-from octavo.util.metrics import OTHER, Family, Meter, Samples, merged, prometheus_page
+from octavo.util.metrics import OTHER, Family, Meter, Samples, merge_samples, prometheus_page
 from octavo.wraps.metered import STORE_FAMILIES
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Metrics:
             "octavo_workers": {(): [sum("octavo_store_up" in part for part in parts)]},
             **await self._ask_store(),
         }
-        return prometheus_page(_FAMILIES, merged(FAMILIES, [*parts, alone]))
+        return prometheus_page(_FAMILIES, merge_samples(FAMILIES, [*parts, alone]))
 
     @property
     def _scheme(self) -> str:

@@ -118,7 +118,7 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
     schemas = components.setdefault("schemas", {})
     _, structs = msgspec.json.schema_components(_described, ref_template=_REF)
     for name, schema in structs.items():
-        schemas[name] = _closed(schema)
+        schemas[name] = _close_schema(schema)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     for name in ("NewMemory", "Revision"):
@@ -139,13 +139,13 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
     for path in told["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
-                parameter["schema"] = _given(parameter["schema"])
+                parameter["schema"] = _without_null(parameter["schema"])
             if keyed and "401" in operation["responses"]:
                 operation["security"] = [{"bearer": []}, {"header": []}]
     return told
 
 
-def _given(schema: dict[str, Any]) -> dict[str, Any]:
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter's schema without null, which no query can say: it is left out instead."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) != 1:
@@ -154,7 +154,7 @@ def _given(schema: dict[str, Any]) -> dict[str, Any]:
     return {**kinds[0], **rest}
 
 
-def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """An answer has the fields it is described with and no others, and every one that is always sent is required."""
     properties: dict[str, Any] = schema.get("properties", {})
     kind = next((each for each in _described if each.__name__ == schema.get("title")), None)

@@ -17,7 +17,7 @@ from octavo.errors import (
     StoreClosed,
     StoreUnavailable,
 )
-from octavo.server.logs import Secrets, masked
+from octavo.server.logs import Secrets, mask_keys
 
 RETRY_SECONDS = 5  # after which a caller may ask a store again that was down
 _log = logging.getLogger("octavo.server")
@@ -85,7 +85,7 @@ def refusal(error: OctavoError, secrets: Secrets, request_id: str, *, admin: boo
     """
     for kind, status in _STATUS:
         if isinstance(error, kind):
-            told = secrets.hidden(str(error))
+            told = secrets.hide(str(error))
             if status != 503:
                 return problem(status, told)
             if not admin:
@@ -112,7 +112,7 @@ def sentence(errors: Sequence[Mapping[str, object]]) -> str:
         said.append(f"{where}: {what}{_cut(_got(error), 80)}")
     if len(errors) > _MOST_ERRORS:
         said.append(f"and {len(errors) - _MOST_ERRORS:,} more")
-    return masked("; ".join(dict.fromkeys(said)))
+    return mask_keys("; ".join(dict.fromkeys(said)))
 
 
 def _cut(text: str, most: int) -> str:

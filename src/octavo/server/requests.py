@@ -104,7 +104,7 @@ def _token_of(kind: type[T], usable: Callable[[T], bool]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _dated(cursor: Cursor) -> bool:
+def _has_time(cursor: Cursor) -> bool:
     return cursor.at is not None and cursor.at.tzinfo is not None
 
 
@@ -126,12 +126,12 @@ Limit = Annotated[int, Query(ge=0, le=MAX_LIMIT)]
 _goes_on = Query(description="Go on from here: the `next` of the page before.")
 _opaque = WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN})
 #: Where to go on: the `next` of the answer before.
-After = Annotated[Any, _goes_on, _token_of(Cursor, _dated), _opaque]
+After = Annotated[Any, _goes_on, _token_of(Cursor, _has_time), _opaque]
 #: The same in a listing of sessions.
 AfterSession = Annotated[
     Any,
     _goes_on,
-    _token_of(SessionCursor, lambda cursor: _dated(cursor.after) and cursor.began.tzinfo is not None),
+    _token_of(SessionCursor, lambda cursor: _has_time(cursor.after) and cursor.began.tzinfo is not None),
     _opaque,
 ]
 #: The same in a listing by name: the name is the cursor's id.
@@ -345,7 +345,7 @@ class NewEvent(Body):
     user_id: Name | None = None
 
 
-def _rooted(path: str) -> str:
+def _check_rooted(path: str) -> str:
     if not path.startswith("/"):
         raise ValueError("must begin with /")
     return path
@@ -359,7 +359,7 @@ class BatchedRequest(Body):
         str,
         Field(min_length=1, max_length=_MOST_PATH, json_schema_extra={"pattern": "^/"}),
         _text(_MOST_PATH),
-        AfterValidator(_rooted),
+        AfterValidator(_check_rooted),
     ]
     body: Any = None
 

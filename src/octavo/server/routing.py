@@ -106,7 +106,7 @@ class Admitted(Request):
                 raise HTTPException(403, "this key opens the memory of one user, and no agent's own")
             return {"agent_id": agent_id}
         if (user := self.user_id(user_id)) is None:
-            raise refused(f"Value error, {WHOSE_MEMORIES}", "body")
+            raise refuse_request(f"Value error, {WHOSE_MEMORIES}", "body")
         return {"user_id": user}
 
     def check_everyone(self) -> None:
@@ -120,7 +120,7 @@ class Admitted(Request):
         """Whose memory is asked, as far as the caller's key opens it."""
         whose = {**body.whose, "user_id": self.user_id(body.user_id)}
         if not any(whose.values()):
-            raise refused(f"Value error, {WHOSE}", "body")
+            raise refuse_request(f"Value error, {WHOSE}", "body")
         return whose
 
 
@@ -133,7 +133,7 @@ def listing_names(store: Store) -> ListsNames:
     return store
 
 
-def refused(why: str, *where: str) -> RequestValidationError:
+def refuse_request(why: str, *where: str) -> RequestValidationError:
     """The error of a request of which a part does not fit."""
     return RequestValidationError([{"type": "value_error", "loc": where, "msg": why}])
 
@@ -168,12 +168,12 @@ class QuickRoute(APIRoute):
             if body is not None and kind is not None:
                 values["body"] = await _read_body(request, kind, needed=body.is_required())
             work = endpoint(request=request, **values)
-            return await (_unless_gone(work, request) if reads else work)
+            return await (_answer_unless_gone(work, request) if reads else work)
 
         return handle
 
 
-async def _unless_gone(work: Coroutine[Any, Any, Response], request: Request) -> Response:
+async def _answer_unless_gone(work: Coroutine[Any, Any, Response], request: Request) -> Response:
     """The answer; for a caller who has gone away nothing more is read."""
 
     async def gone() -> None:
@@ -222,11 +222,11 @@ def checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
 
 def check_values(body: bytes) -> None:
     """Refuse a body of more values than others should wait for."""
-    if not _few_values(body):
+    if not _has_few_values(body):
         raise HTTPException(400, f"a body may hold at most {_MOST_VALUES:,} values")
 
 
-def _few_values(body: bytes) -> bool:
+def _has_few_values(body: bytes) -> bool:
     """Whether a body of JSON has few enough values to be parsed, which is seen much sooner than they are made."""
     if _separators(body) <= _MOST_VALUES:
         return True

@@ -36,7 +36,7 @@ from octavo.server import create_app
 from octavo.server.app import add_sample
 from octavo.server.logs import Secrets, write_logs
 from octavo.server.problems import Problem
-from octavo.util.system import POSIX, optional_module
+from octavo.util.system import POSIX, import_optional
 from octavo.util.tracing import export_spans, flush_spans
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
@@ -135,7 +135,7 @@ async def prepare(settings: Settings, *, sample: bool) -> Prepared:
             for collection in SERVED:
                 await assembled.store.find(Query(collection=collection, limit=1))
     except StoreUnavailable as error:  # it is queued for, and may be back before anybody asks
-        return Prepared(reachable=False, keys=0, trouble=Secrets(settings).hidden(str(error)))
+        return Prepared(reachable=False, keys=0, trouble=Secrets(settings).hide(str(error)))
     return Prepared(reachable=True, keys=sum(key.valid_at(now()) for key in keys))
 
 
@@ -241,7 +241,7 @@ def most_connections(wanted: int) -> int:
 
     The limit is raised as far as the system lets it: a process that cannot open a file can accept nobody.
     """
-    resource = optional_module("resource")
+    resource = import_optional("resource")
     if resource is None:
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -324,18 +324,18 @@ class CallerConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self._timer is not None:
             self._timer.cancel()
         self._phase, self._unsent = phase, None
-        self._timer = self.loop.call_later(seconds, self._too_late)
+        self._timer = self.loop.call_later(seconds, self._close_late)
         if phase == "request":
             self._waiting.pop(self, None)
         else:
             self._waiting.setdefault(self)
 
-    def _too_late(self) -> None:
+    def _close_late(self) -> None:
         unsent = self.transport.get_write_buffer_size()
         if unsent and (self._unsent is None or unsent < self._unsent):
             # The caller still reads what was answered, however slowly.
             self._unsent = unsent
-            self._timer = self.loop.call_later(self.config.server.idle_seconds, self._too_late)
+            self._timer = self.loop.call_later(self.config.server.idle_seconds, self._close_late)
         elif self._phase == "headers" and not unsent and not self.transport.is_closing():
             detail = f"the headers of this request took longer than {self.config.server.header_seconds:g} s"
             body = msgspec.json.encode(Problem.of(408, f"{detail} (server.header_seconds)"))

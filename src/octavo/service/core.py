@@ -25,7 +25,7 @@ from octavo.service.records import (
 )
 from octavo.service.service import MemoryService
 from octavo.util.attributes import Fixed
-from octavo.util.user_code import called, caught
+from octavo.util.user_code import call_function, catch_error
 
 log = logging.getLogger("octavo.core")
 
@@ -95,9 +95,9 @@ class Core:
         self._closed = False
         self.memory_service = memory_service if enable_memory else None
         if enable_memory and memory_service is None:
-            self.memory_service = self._opened(memory_config_path)
+            self.memory_service = self._open_service(memory_config_path)
 
-    def _opened(self, path: str | Path) -> MemoryService | None:
+    def _open_service(self, path: str | Path) -> MemoryService | None:
         try:
             return MemoryService.from_config(path)
         except (OctavoError, OSError) as error:
@@ -110,7 +110,7 @@ class Core:
         """Begin to handle an observation; what came first in a session is handled first."""
         if self._closed:
             raise RuntimeError("this Core was closed; make another")
-        task = asyncio.create_task(self._handled(obs))
+        task = asyncio.create_task(self._handle(obs))
         self._under_way.add(task)  # the event loop alone would let a task be collected before it is done
         task.add_done_callback(self._under_way.discard)
         return task
@@ -119,21 +119,21 @@ class Core:
         """Handle one observation from the gate to the end of its turn; an agent that fails is an answer, not an error."""
         return await self.submit(obs)
 
-    async def _handled(self, obs: Observation) -> Handled:
+    async def _handle(self, obs: Observation) -> Handled:
         lock = self._sessions.setdefault(obs.session_key, asyncio.Lock())
         async with lock:
-            decision = await self._decided(obs)
-            event_id = await self._noted(obs, decision)
+            decision = await self._decide(obs)
+            event_id = await self._append_event(obs, decision)
             if decision.action is not GateAction.DELIVER:
                 return Handled(gate_result=decision, event_id=event_id)
-            turn_id = await self._begun(obs, event_id)
+            turn_id = await self._begin_turn(obs, event_id)
             try:
-                answer = await self._answered(obs)
+                answer = await self._answer(obs)
             except asyncio.CancelledError:
-                await self._ended(turn_id, AgentResult(error="cancelled"))
+                await self._finish_turn(turn_id, AgentResult(error="cancelled"))
                 raise
             output = _as_observation(answer.output, obs)
-            await self._ended(turn_id, AgentResult(output, answer.error))
+            await self._finish_turn(turn_id, AgentResult(output, answer.error))
             return Handled(
                 gate_result=decision, event_id=event_id, turn_id=turn_id, output=output, error=answer.error
             )
@@ -154,24 +154,24 @@ class Core:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _decided(self, obs: Observation) -> GateResult:
-        with caught() as outcome:
+    async def _decide(self, obs: Observation) -> GateResult:
+        with catch_error() as outcome:
             decision = self.gate(obs)
             return await decision if inspect.isawaitable(decision) else decision
         log.error("the gate failed on %s", obs.obs_id, exc_info=outcome.error)
         # Noted, so that nothing is lost; not delivered, since nobody said that it may be.
         return GateResult(GateAction.SINK, [f"the gate failed: {outcome.error!r}"])
 
-    async def _answered(self, obs: Observation) -> AgentResult:
+    async def _answer(self, obs: Observation) -> AgentResult:
         if self.agent is None:
             return AgentResult()
-        with caught() as outcome:
-            answer = await called(self.agent, obs)
+        with catch_error() as outcome:
+            answer = await call_function(self.agent, obs)
             return answer if isinstance(answer, AgentResult) else AgentResult(answer)
         log.error("the agent failed on %s", obs.obs_id, exc_info=outcome.error)
         return AgentResult(error=f"{type(outcome.error).__name__}: {outcome.error}")
 
-    async def _noted(self, obs: Observation, decision: GateResult) -> str | None:
+    async def _append_event(self, obs: Observation, decision: GateResult) -> str | None:
         """Append the observation's event and write its id back, unless this is the system talking to itself."""
         if getattr(obs, "metadata", None) is None:
             obs.metadata = {}
@@ -184,14 +184,14 @@ class Core:
         obs.metadata[EVENT_ID] = event.event_id
         return str(event.event_id)
 
-    async def _begun(self, obs: Observation, event_id: str | None) -> str | None:
+    async def _begin_turn(self, obs: Observation, event_id: str | None) -> str | None:
         """Begin a turn, for a message that was remembered."""
         if event_id is None or obs.obs_type != ObservationType.MESSAGE:
             return None
         turn = await self._remember("append_turn", obs.session_key, event_id)
         return None if turn is None else str(turn.turn_id)
 
-    async def _ended(self, turn_id: str | None, answer: AgentResult) -> None:
+    async def _finish_turn(self, turn_id: str | None, answer: AgentResult) -> None:
         if turn_id is None:
             return
         output = answer.output.obs_id if isinstance(answer.output, Observation) else None
@@ -205,13 +205,13 @@ class Core:
 
     async def _remember(self, verb: str, *args: Any, bounded: bool = True, **named: Any) -> Any:
         """Call the memory; whatever goes wrong is logged and counted, and the answer is None."""
-        with caught() as outcome:
+        with catch_error() as outcome:
             # close() is bounded by itself, and cutting it short could leave something unflushed.
             async with asyncio.timeout(self._memory_timeout_seconds if bounded else None):
                 twin = getattr(self.memory_service, f"a{verb}", None)
                 if twin is not None:
                     return await twin(*args, **named)
-                return await called(getattr(self.memory_service, verb), *args, **named)
+                return await call_function(getattr(self.memory_service, verb), *args, **named)
         self.memory_failures += 1
         self.memory_error = outcome.error
         log.error("memory failed at %s; going on without", verb, exc_info=outcome.error)

@@ -10,7 +10,7 @@ from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.service.records import EVENTS
 from octavo.service.vault import Vault
 from octavo.service.vault.settling import answer_within
-from octavo.util.secrets import hidden, shown
+from octavo.util.secrets import mask_passwords, mask_url
 
 _PROBES = Scope(tenant="octavo-health")  # of what is written to see whether anything can be
 
@@ -47,7 +47,7 @@ async def check_health(assembled: Assembled, vault: Vault | None, *, closed: boo
         accepts_writes, trouble = not refusal, "; ".join(filter(None, (trouble, refusal)))
     return Health(
         state=state,
-        backend=shown(assembled.settings.database.dsn),
+        backend=mask_url(assembled.settings.database.dsn),
         queue=None if journal is None else msgspec.to_builtins(journal.status()),
         vault=None if vault is None else await _vault_health(assembled, vault, seconds),
         error=without_secrets(assembled, trouble),
@@ -64,7 +64,7 @@ async def probe(assembled: Assembled, *collections: str) -> None:
 
 def without_secrets(assembled: Assembled, error: object) -> str:
     """What an error says, without the passwords of the settings."""
-    return hidden(str(error), (assembled.settings.database.dsn, assembled.settings.vector.url))
+    return mask_passwords(str(error), (assembled.settings.database.dsn, assembled.settings.vector.url))
 
 
 async def _refusal(assembled: Assembled, seconds: float) -> str:

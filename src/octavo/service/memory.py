@@ -12,10 +12,10 @@ import msgspec
 from octavo.assemble import Assembled
 from octavo.erasing.certificate import watch_erasures
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
-from octavo.kernel.codec import answerable, asked
+from octavo.kernel.codec import check_query, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Queues, WriteStatus, fitting, read_page, written
+from octavo.kernel.ports import Queues, WriteStatus, count_fitting, read_page, write_ops
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
 from octavo.service.health import Health, check_health, probe, without_secrets
@@ -83,8 +83,8 @@ class AsyncMemoryService:
         ]
         try:
             # Not every store is asked by a write that does nothing.
-            await self._bounded(probe(self.assembled, EVENTS, TURNS, *DOCUMENTS))
-            await self._bounded(written(self.assembled.store, nothing, queue=False))
+            await self._with_timeout(probe(self.assembled, EVENTS, TURNS, *DOCUMENTS))
+            await self._with_timeout(write_ops(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
             log.warning("the store cannot be reached yet: %s", without_secrets(self.assembled, error))
             return False
@@ -196,12 +196,12 @@ class AsyncMemoryService:
 
     async def get_config(self, key: str) -> str | None:
         """The text of a document, such as "system", "world" or "users/alice", or None when there is none."""
-        document = await self._bounded(self._documents().get(key))
+        document = await self._with_timeout(self._documents().get(key))
         return None if document is None else document.body
 
     async def upsert_config(self, key: str, text: str, meta: dict[str, Any] | None = None) -> Document:
         """Set a document's text, with `meta` as its front matter; the text it replaces is kept as a version."""
-        return await self._bounded(self._documents().put(key, text, meta))
+        return await self._with_timeout(self._documents().put(key, text, meta))
 
     async def recall(
         self,
@@ -214,7 +214,7 @@ class AsyncMemoryService:
     ) -> Recalled:
         """What answers a question best, best first: the events of a session, or of a user or `everyone` documents too."""
         scope, filters = self._where_to_look(session_key, user_id, everyone)
-        return await self._bounded(self.assembled.recall.recall(text, scope, limit, **filters))
+        return await self._with_timeout(self.assembled.recall.recall(text, scope, limit, **filters))
 
     async def context(
         self,
@@ -227,7 +227,7 @@ class AsyncMemoryService:
     ) -> Context:
         """The same as one fenced block within a token budget, with its sources, for a prompt."""
         scope, filters = self._where_to_look(session_key, user_id, everyone)
-        return await self._bounded(self.assembled.recall.context(text, scope, max_tokens, **filters))
+        return await self._with_timeout(self.assembled.recall.context(text, scope, max_tokens, **filters))
 
     def _where_to_look(
         self, session_key: str | None, user_id: str | None, everyone: bool
@@ -303,7 +303,7 @@ class AsyncMemoryService:
         closing = None if self.vault is None else asyncio.create_task(self.vault.close())
         if closing is not None:
             # While the store is down, what the vault has under way would only wait; below it is told that all is over.
-            await asyncio.wait([closing], timeout=0 if self._down() else self._timeout_seconds)
+            await asyncio.wait([closing], timeout=0 if self._is_down() else self._timeout_seconds)
         await self.assembled.close()
         if closing is not None:
             await asyncio.wait([closing], timeout=self._timeout_seconds)
@@ -334,14 +334,14 @@ class AsyncMemoryService:
         if isinstance(store := self.assembled.store, Queues):
             done = await store.write(ops, later=later)
             return done.status, sum(done.counts)
-        return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
+        return "stored", sum(await self._with_timeout(self.assembled.store.apply(ops)))
 
     async def _first(self, repeats: Remove, added: int) -> Record | None:
         """The event as it was first remembered, once what repeats it under another user is gone; None where it is the only one."""
         every = msgspec.structs.replace(repeats.query, after=None, offset=0)
-        if added and (await self._bounded(self.assembled.store.tally(every))).total == 1:
+        if added and (await self._with_timeout(self.assembled.store.tally(every))).total == 1:
             return None
-        found = await self._bounded(self.assembled.store.find(every))
+        found = await self._with_timeout(self.assembled.store.find(every))
         if len(found) > 1:
             await self._write([repeats])
         return found[0] if found else None
@@ -357,12 +357,12 @@ class AsyncMemoryService:
     ) -> tuple[list[Record], Cursor | None]:
         """The store's answer, and where to go on; while it gives none, what this process holds, if that is anything."""
         store = self.assembled.store
-        if held and self._down():
+        if held and self._is_down():
             return held, None
         try:
             if max_bytes is not None:
-                return await self._bounded(read_page(store, query, max_bytes))
-            return await self._bounded(store.find(query)), None
+                return await self._with_timeout(read_page(store, query, max_bytes))
+            return await self._with_timeout(store.find(query)), None
         except StoreUnavailable as error:
             if not held:
                 raise
@@ -389,24 +389,25 @@ class AsyncMemoryService:
         if session_key is not None and not (isinstance(session_key, str) and session_key):
             raise InvalidQuery(f"session_key must be a name; got {session_key!r}")
         scope = Scope(tenant=self._tenant, user=_user(user_id), session=session_key)
-        query = asked(Query(collection=collection, scope=scope, limit=limit, newest_first=True, after=after))
-        if not answerable(query):
+        query = Query(collection=collection, scope=scope, limit=limit, newest_first=True, after=after)
+        query = check_query(query)
+        if not is_answerable(query):
             return [], None
         newest = session_key is not None and after is None
         most = query.limit if user_id is None else None
         held = self._recent.of(collection, session_key or "", most) if newest else []
         held = [record for record in held if scope.covers(record.scope)][: query.limit]
         if held and max_bytes is not None:
-            held = held[: fitting((Head.of(record).size_bytes for record in held), max_bytes)]
+            held = held[: count_fitting((Head.of(record).size_bytes for record in held), max_bytes)]
         return await self._find_or_held(query, held, max_bytes)
 
     def _state(self) -> str:
         return "up" if self.assembled.journal is None else self.assembled.journal.status().state
 
-    def _down(self) -> bool:
+    def _is_down(self) -> bool:
         return self._state() == "down"
 
-    async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _with_timeout(self, work: Coroutine[Any, Any, T]) -> T:
         return await answer_within(self._timeout_seconds, work)
 
 

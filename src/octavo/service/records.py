@@ -13,7 +13,7 @@ from msgspec import field
 from octavo.errors import InvalidRecord
 from octavo.kernel.codec import is_name
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Change, Query, Record, Scope, utc
+from octavo.kernel.model import Change, Query, Record, Scope, to_utc
 from octavo.kernel.ports import WriteStatus
 from octavo.kernel.text import leaves
 
@@ -258,8 +258,8 @@ def event_to_record(
     held = fields_of(obs)
     if scope.user is None:
         scope = msgspec.structs.replace(scope, user=user_of(obs))
-    payload = plain("payload", _given(obs, "payload"))
-    kind = plain("obs_type", _given(obs, "obs_type"))
+    payload = to_plain("payload", _given(obs, "payload"))
+    kind = to_plain("obs_type", _given(obs, "obs_type"))
     if kind is None:
         raise InvalidRecord(
             'an event is made of an observation, such as Observation(ObservationType.MESSAGE, MessagePayload("hello")), '
@@ -274,14 +274,14 @@ def event_to_record(
     data = {
         "obs_id": str(obs_id),
         "source_name": str(_given(obs, "source_name") or ""),
-        "actor": plain("actor", _given(obs, "actor")),
+        "actor": to_plain("actor", _given(obs, "actor")),
         "payload": payload,
-        "gate_result": plain("gate_result", gate_result),
-        "metadata": plain("metadata", _given(obs, "metadata") or {}),
-        "timestamp": _spelled(observed_at) if observed_at is not None else at.isoformat(),
+        "gate_result": to_plain("gate_result", gate_result),
+        "metadata": to_plain("metadata", _given(obs, "metadata") or {}),
+        "timestamp": _format_time(observed_at) if observed_at is not None else at.isoformat(),
     }
     if extra := {
-        name: plain(f"{name!r} of the observation", value)
+        name: to_plain(f"{name!r} of the observation", value)
         for name, value in held.items()
         if name not in Observation.__struct_fields__
         or (name == "user_id" and not isinstance(value, str | None))
@@ -294,7 +294,7 @@ def event_to_record(
         scope=scope,
         text=_text(payload),
         data=data,
-        metadata=plain("meta", meta or {}),
+        metadata=to_plain("meta", meta or {}),
         created_at=at,
     )
 
@@ -323,7 +323,7 @@ def turn_to_record(
     """The record of a turn that begins."""
     data = {
         "input_event_id": input_event_id,
-        "plan": plain("plan", plan),
+        "plan": to_plain("plan", plan),
         "final_output_obs_id": None,
         "error": None,
         "finished_at": None,
@@ -334,7 +334,7 @@ def turn_to_record(
         kind="running",
         scope=scope,
         data=data,
-        metadata=plain("meta", meta or {}),
+        metadata=to_plain("meta", meta or {}),
         created_at=at,
     )
 
@@ -352,7 +352,7 @@ def turn_end(
         raise InvalidRecord(f"a turn ends with status 'ok' or 'error'; got {status!r}")
     ended = {
         "final_output_obs_id": final_output_obs_id,
-        "error": None if error is None else _sayable(str(error)),
+        "error": None if error is None else _make_storable(str(error)),
         "finished_at": at.isoformat(),
     }
     return Change(
@@ -376,12 +376,12 @@ def _text(payload: Any) -> str:
     return "\n".join(leaf for leaf in leaves(payload) if leaf)
 
 
-def _sayable(text: str) -> str:
+def _make_storable(text: str) -> str:
     """An error's words as every store takes them: a turn must not stay open because of what went wrong in it."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
-def _spelled(at: Any) -> str:
+def _format_time(at: Any) -> str:
     """A time as it is kept; the sources of the world often say it in seconds since 1970."""
     moment = at
     try:
@@ -390,7 +390,7 @@ def _spelled(at: Any) -> str:
         elif isinstance(at, str):
             moment = datetime.fromisoformat(at)
         if isinstance(moment, datetime):
-            return utc(moment).isoformat()
+            return to_utc(moment).isoformat()
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidRecord(f"timestamp {at!r} is no time: {error}") from None
     raise InvalidRecord(f"timestamp must be a datetime; got {at!r}")
@@ -412,17 +412,17 @@ def fields_of(obs: Any) -> dict[str, Any]:
     return {name: value for name, value in held.items() if not name.startswith("_")}
 
 
-def plain(what: str, value: Any) -> Any:
+def to_plain(what: str, value: Any) -> Any:
     """The value as JSON would say it, sharing nothing with it; what JSON cannot say is InvalidRecord."""
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=_plain_form)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_to_builtin)
     except RecursionError:
         raise InvalidRecord(f"{what} is nested too deep, or holds itself") from None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidRecord(f"{what} cannot be written as JSON: {error}") from None
 
 
-def _plain_form(value: Any) -> Any:
+def _to_builtin(value: Any) -> Any:
     """What a caller's own class has to say: observations come from other people's programs too."""
     if isinstance(value, str):
         return str.__str__(value)

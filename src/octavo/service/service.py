@@ -13,15 +13,15 @@ from octavo.config import Database, FailureQueue, Service, Settings, Vault, load
 from octavo.errors import StoreClosed
 from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 from octavo.util.sync import Closing, Faced, Portal, awaiting, blocking
-from octavo.util.system import after_fork
+from octavo.util.system import call_after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
-def _both(
+def _make_both(
     method: Callable[Concatenate[AsyncMemoryService, P], Coroutine[Any, Any, T]],
 ) -> tuple[
     Callable[Concatenate[Faced[AsyncMemoryService], P], T],
@@ -85,7 +85,7 @@ class MemoryService(Closing):
         self._forked = False
         self._portal.call(self._memory.start())
 
-    def _left_behind(self) -> None:
+    def _disown(self) -> None:
         """In the child of a fork: the thread did not come along, and the connections are the parent's."""
         # Kept, not dropped: collecting the parent's connections here would say goodbye in its name.
         _parents.append((self._portal, self._memory))
@@ -110,34 +110,34 @@ class MemoryService(Closing):
         self._settle()
         return self._memory
 
-    append_event, aappend_event = _both(AsyncMemoryService.append_event)
-    get_event, aget_event = _both(AsyncMemoryService.get_event)
-    get_recent_events, aget_recent_events = _both(AsyncMemoryService.get_recent_events)
-    append_turn, aappend_turn = _both(AsyncMemoryService.append_turn)
-    finish_turn, afinish_turn = _both(AsyncMemoryService.finish_turn)
-    get_turn, aget_turn = _both(AsyncMemoryService.get_turn)
-    get_recent_turns, aget_recent_turns = _both(AsyncMemoryService.get_recent_turns)
+    append_event, aappend_event = _make_both(AsyncMemoryService.append_event)
+    get_event, aget_event = _make_both(AsyncMemoryService.get_event)
+    get_recent_events, aget_recent_events = _make_both(AsyncMemoryService.get_recent_events)
+    append_turn, aappend_turn = _make_both(AsyncMemoryService.append_turn)
+    finish_turn, afinish_turn = _make_both(AsyncMemoryService.finish_turn)
+    get_turn, aget_turn = _make_both(AsyncMemoryService.get_turn)
+    get_recent_turns, aget_recent_turns = _make_both(AsyncMemoryService.get_recent_turns)
 
-    get_system_prompt, aget_system_prompt = _both(AsyncMemoryService.get_system_prompt)
-    upsert_system_prompt, aupsert_system_prompt = _both(AsyncMemoryService.upsert_system_prompt)
-    get_user_profile, aget_user_profile = _both(AsyncMemoryService.get_user_profile)
-    upsert_user_profile, aupsert_user_profile = _both(AsyncMemoryService.upsert_user_profile)
-    get_config, aget_config = _both(AsyncMemoryService.get_config)
-    upsert_config, aupsert_config = _both(AsyncMemoryService.upsert_config)
+    get_system_prompt, aget_system_prompt = _make_both(AsyncMemoryService.get_system_prompt)
+    upsert_system_prompt, aupsert_system_prompt = _make_both(AsyncMemoryService.upsert_system_prompt)
+    get_user_profile, aget_user_profile = _make_both(AsyncMemoryService.get_user_profile)
+    upsert_user_profile, aupsert_user_profile = _make_both(AsyncMemoryService.upsert_user_profile)
+    get_config, aget_config = _make_both(AsyncMemoryService.get_config)
+    upsert_config, aupsert_config = _make_both(AsyncMemoryService.upsert_config)
 
-    recall, arecall = _both(AsyncMemoryService.recall)
-    context, acontext = _both(AsyncMemoryService.context)
+    recall, arecall = _make_both(AsyncMemoryService.recall)
+    context, acontext = _make_both(AsyncMemoryService.context)
 
-    queue_status, aqueue_status = _both(AsyncMemoryService.queue_status)
-    replay_queue, areplay_queue = _both(AsyncMemoryService.replay_queue)
-    dead_letters, adead_letters = _both(AsyncMemoryService.dead_letters)
-    dead_letter, adead_letter = _both(AsyncMemoryService.dead_letter)
-    replay_dead_letters, areplay_dead_letters = _both(AsyncMemoryService.replay_dead_letters)
-    discard_dead_letters, adiscard_dead_letters = _both(AsyncMemoryService.discard_dead_letters)
+    queue_status, aqueue_status = _make_both(AsyncMemoryService.queue_status)
+    replay_queue, areplay_queue = _make_both(AsyncMemoryService.replay_queue)
+    dead_letters, adead_letters = _make_both(AsyncMemoryService.dead_letters)
+    dead_letter, adead_letter = _make_both(AsyncMemoryService.dead_letter)
+    replay_dead_letters, areplay_dead_letters = _make_both(AsyncMemoryService.replay_dead_letters)
+    discard_dead_letters, adiscard_dead_letters = _make_both(AsyncMemoryService.discard_dead_letters)
 
-    initialize, ainitialize = _both(AsyncMemoryService.initialize)
+    initialize, ainitialize = _make_both(AsyncMemoryService.initialize)
 
-    _health, _ahealth = _both(AsyncMemoryService.health)
+    _health, _ahealth = _make_both(AsyncMemoryService.health)
 
     def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""
@@ -154,7 +154,7 @@ class MemoryService(Closing):
             return self._health_when_closed()
 
     def _health_when_closed(self) -> Health:
-        return Health(state="closed", backend=shown(self.settings.database.dsn))
+        return Health(state="closed", backend=mask_url(self.settings.database.dsn))
 
     def close(self) -> None:
         """Deliver what waits or leave it on disk, and let go of everything; a second call does nothing."""
@@ -179,9 +179,9 @@ _services: "weakref.WeakSet[MemoryService]" = weakref.WeakSet()
 _parents: list[tuple[Portal, AsyncMemoryService]] = []
 
 
-def _after_fork() -> None:
+def _reset_after_fork() -> None:
     for service in list(_services):
-        service._left_behind()  # noqa: SLF001 - its own class
+        service._disown()  # noqa: SLF001 - its own class
 
 
-after_fork(_after_fork)
+call_after_fork(_reset_after_fork)

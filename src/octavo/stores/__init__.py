@@ -33,7 +33,7 @@ def open_store(url: str) -> Store:
         )
     scheme, mark, _ = url.partition("://")
     if not mark:
-        raise ConfigError(f"{_shown(url)!r} is not a store URL; try sqlite:///octavo.db or memory://")
+        raise ConfigError(f"{_mask_url(url)!r} is not a store URL; try sqlite:///octavo.db or memory://")
     return _opener(scheme.partition("+")[0].lower())(url)
 
 
@@ -63,6 +63,6 @@ def _opener(scheme: str) -> Callable[[str], Store]:
     raise ConfigError(f"unknown store scheme {scheme!r}; known: {known}")
 
 
-def _shown(url: str) -> str:
+def _mask_url(url: str) -> str:
     """A URL fit for an error message: whatever stands before an @ may be a password."""
     return url if "@" not in url else "…@" + url.rpartition("@")[2]

@@ -7,7 +7,7 @@ from typing import TypeAlias, get_args
 import msgspec
 
 from octavo.errors import InvalidQuery
-from octavo.kernel.codec import Prepared, answerable, asked, prepare
+from octavo.kernel.codec import Prepared, check_query, is_answerable, prepare
 from octavo.kernel.model import Head, NameCount, Op, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms import topics
@@ -26,26 +26,26 @@ class BaseStore(Opening):
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         prepared = prepare(ops)
-        await self._ready()
+        await self._ensure_open()
         return await self._apply(prepared) if prepared else []
 
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept."""
-        query = asked(query)
-        await self._ready()
-        return await self._find(query) if answerable(query) else []
+        query = check_query(query)
+        await self._ensure_open()
+        return await self._find(query) if is_answerable(query) else []
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
-        query = asked(query).unpaged
-        await self._ready()
-        return await self._tally(query) if answerable(query) else Tally()
+        query = check_query(query).unpaged
+        await self._ensure_open()
+        return await self._tally(query) if is_answerable(query) else Tally()
 
     async def heads(self, query: Query) -> list[Head]:
         """The `Head.of` each record that `find` would answer, in the same order."""
-        query = asked(query)
-        await self._ready()
-        return await self._heads(query) if answerable(query) else []
+        query = check_query(query)
+        await self._ensure_open()
+        return await self._heads(query) if is_answerable(query) else []
 
     async def names(
         self,
@@ -57,19 +57,19 @@ class BaseStore(Opening):
         limit: int = 100,
     ) -> list[NameCount]:
         """Everybody named within the scope, in the order of their names' characters, those behind `after`."""
-        query = asked(Query(collection=collection, scope=scope, limit=limit))
+        query = check_query(Query(collection=collection, scope=scope, limit=limit))
         if part not in (parts := get_args(ScopePart)):
             raise InvalidQuery(f"part must be one of {', '.join(parts)}; got {part!r}")
-        if not answerable(Query(collection=collection, scope=Scope(user=after))):
+        if not is_answerable(Query(collection=collection, scope=Scope(user=after))):
             raise InvalidQuery(f"after is a name that nobody can have: {after!r}")
-        await self._ready()
-        nobody = getattr(scope, part) == "" or not answerable(query)
+        await self._ensure_open()
+        nobody = getattr(scope, part) == "" or not is_answerable(query)
         return [] if nobody else await self._names(query, part, after)
 
-    async def _ready(self) -> None:
+    async def _ensure_open(self) -> None:
         # Without an event loop a store that waits for nothing, as one in memory, works all the same.
         if self._open_on is not _get_running_loop():
-            await super()._ready()
+            await super()._ensure_open()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         raise NotImplementedError
@@ -99,15 +99,15 @@ class SearchingStore(BaseStore):
     """
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `octavo.kernel.terms.matching.matching` would from all records kept."""
+        """Answer as `octavo.kernel.terms.matching.search_records` would from all records kept."""
         if isinstance(terms, str):
             raise InvalidQuery(
                 f"terms must be a list, as octavo.kernel.terms.terms.terms makes it; got {terms[:80]!r}"
             )
-        query = msgspec.structs.replace(asked(query).unpaged, text=None)
-        await self._ready()
+        query = msgspec.structs.replace(check_query(query).unpaged, text=None)
+        await self._ensure_open()
         distinct = tuple(term for term in dict.fromkeys(terms) if holdable(term))
-        if not distinct or not answerable(query):
+        if not distinct or not is_answerable(query):
             return Matches(held=(0,) * len(terms))
         await topics.load()
         matches = await self._search(query, distinct)
@@ -115,18 +115,18 @@ class SearchingStore(BaseStore):
 
     async def reindex(self, collection: str, progress: Progress | None = None) -> int:
         """Build the index of a collection anew, while searches go on; answer how many records are in it."""
-        asked(Query(collection=collection))
-        await self._ready()
-        return await self._reindex(collection, progress or unheard)
+        check_query(Query(collection=collection))
+        await self._ensure_open()
+        return await self._reindex(collection, progress or ignore_progress)
 
     async def verify(self, collection: str, progress: Progress | None = None) -> Lexicon:
         """Compare the index of a collection with its records, one by one."""
-        asked(Query(collection=collection))
-        await self._ready()
-        return await self._verify(collection, progress or unheard)
+        check_query(Query(collection=collection))
+        await self._ensure_open()
+        return await self._verify(collection, progress or ignore_progress)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
-        """What `matching` would find, with one count for each of the terms, in their order."""
+        """What `search_records` would find, with one count for each of the terms, in their order."""
         raise NotImplementedError
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
@@ -136,5 +136,5 @@ class SearchingStore(BaseStore):
         raise NotImplementedError
 
 
-def unheard(done: int, total: int) -> None:
+def ignore_progress(done: int, total: int) -> None:
     """The progress of a caller who did not ask for it."""

@@ -56,7 +56,7 @@ async def examine(store: Store, *, probe: bool = True) -> DoctorReport:
     if len(tenants) > MOST_COUNTED:
         findings.append(Finding("counted", f"the first {MOST_COUNTED} tenants"))
     collections = await _counts(store, tenants[:MOST_COUNTED])
-    latency = await _probed(store, findings) if probe else None
+    latency = await _probe(store, findings) if probe else None
     return DoctorReport(findings=findings, collections=collections, latency=latency)
 
 
@@ -69,7 +69,7 @@ async def _counts(store: Store, tenants: list[str]) -> dict[str, int]:
     return counts
 
 
-async def _probed(store: Store, findings: list[Finding]) -> Latency:
+async def _probe(store: Store, findings: list[Finding]) -> Latency:
     tenant = new_id("octavo-doctor-")
     everything = Query(collection="messages", scope=Scope(tenant=tenant))
     writes, reads, removes = [], [], []
@@ -80,9 +80,9 @@ async def _probed(store: Store, findings: list[Finding]) -> Latency:
                 text="Does it come back? Ünïcödé, 记忆, 🧠", data={"n": 1, "x": 0.1, "list": [True, None]},
             )  # fmt: skip
             named = msgspec.structs.replace(everything, ids=(record.id,))
-            wrote_ms, _ = await _timed(store.apply([Add([record])]))
-            read_ms, found = await _timed(store.find(named))
-            removed_ms, removed = await _timed(store.apply([Remove(named)]))
+            wrote_ms, _ = await _time(store.apply([Add([record])]))
+            read_ms, found = await _time(store.find(named))
+            removed_ms, removed = await _time(store.apply([Remove(named)]))
             writes.append(wrote_ms)
             reads.append(read_ms)
             removes.append(removed_ms)
@@ -95,7 +95,7 @@ async def _probed(store: Store, findings: list[Finding]) -> Latency:
     return Latency(*(round(median(times), 3) for times in (writes, reads, removes)))
 
 
-async def _timed(call: Awaitable[_T]) -> tuple[float, _T]:
+async def _time(call: Awaitable[_T]) -> tuple[float, _T]:
     begun = time.perf_counter()
     answer = await call
     return (time.perf_counter() - begun) * 1000, answer

@@ -34,7 +34,7 @@ _Overlay: TypeAlias = dict[tuple[str, Key], Effect]  # by collection and key, wh
 Asking: TypeAlias = Generator[Lookup | Query, Sequence[Any], tuple[list[Effect], list[int]]]
 
 
-def drafted(
+def draft_effects(
     ops: list[Prepared], answer: Callable[[Lookup | Query], Sequence[Any]]
 ) -> tuple[list[Effect], list[int]]:
     """The effects of a batch and the count of each op, for a store that answers at once."""
@@ -94,7 +94,7 @@ def _alter(
         check_expected(op.expect, len(found))
         changed = 0
         for sealed in found:
-            after = _changed(op, sealed) if isinstance(op, Change) else None
+            after = _apply_change(op, sealed) if isinstance(op, Change) else None
             if after is not sealed:
                 changed += 1
                 where = (sealed.collection, sealed.key)
@@ -121,7 +121,7 @@ def _find_drafted(
     return query.over(now)  # type: ignore[arg-type, return-value] # StoredRecord answers to Record's names
 
 
-def _changed(change: Change, sealed: StoredRecord) -> StoredRecord:
+def _apply_change(change: Change, sealed: StoredRecord) -> StoredRecord:
     record: Record = sealed.record
     after = change.applied_to(record)
     return sealed if after is record else seal(after)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from octavo.errors import OctavoError, StoreUnavailable
-from octavo.util.user_code import caught
+from octavo.util.user_code import catch_error
 
 _WORTH_SHARING = 16  # fewer callers than that are better off in one group
 W = TypeVar("W")
@@ -100,7 +100,8 @@ class Gathering(Generic[W, A]):
 
     async def _settle_group(self, group: list[tuple[W, asyncio.Future[A]]]) -> None:
         answers: list[A] = []
-        with caught() as outcome:  # a mistake of ours too: told to its caller as it is, never as an outage
+        # Catches a mistake of ours too: its caller is told of it as it is, never as an outage.
+        with catch_error() as outcome:
             answers = await self._commit([work for work, _ in group])
         error = outcome.error
         if error is None:

@@ -15,7 +15,7 @@ from octavo.kernel.model import Head, NameCount, Query, Rank, Record, ScopePart,
 from octavo.kernel.ports import Finding, Lexicon, Scrubbed
 from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
 from octavo.kernel.terms.matching import count_terms, stored_index_text
-from octavo.stores.base import Progress, SearchingStore, unheard
+from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.records import CollectionIndex, Records
 
 _STEP_WORK = (
@@ -70,7 +70,7 @@ class TermIndex:
         sealed = self._records.get((rank[2], rank[3]))
         if sealed is None:  # gone, since this index was given up for another
             return 0
-        counted, length = _counted(sealed)
+        counted, length = _count_terms(sealed)
         for term, count in counted.items():
             self._postings.setdefault(term, {})[rank] = count
         self._entries[rank] = (length, tuple(counted))
@@ -79,7 +79,7 @@ class TermIndex:
     # --- one search; nothing may be waiting
 
     def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `matching` would from all records of the collection."""
+        """Answer as `search_records` would from all records of the collection."""
         postings = [self._postings.get(term, {}) for term in terms]
         search = _Search(self._records, query)
         holders = [search.holders(posting) for posting in postings]
@@ -106,7 +106,7 @@ class TermIndex:
         for done, rank in enumerate(ranks):
             sealed = self._records.get((rank[2], rank[3]))
             if sealed is not None and rank not in self.waiting:
-                counted, length = _counted(sealed)
+                counted, length = _count_terms(sealed)
                 indexed, terms = self._entries.get(rank, (-1, ()))
                 held = {term: self._postings.get(term, {}).get(rank) for term in terms}
                 if (indexed, held) != (length, counted):
@@ -144,25 +144,25 @@ class _Search:
             query = msgspec.structs.replace(query, ids=frozenset(query.ids))
             self._named = sorted({sealed.rank for sealed in records.find_named(query)}, reverse=True)
         self._query = query
-        self._breadth = records.breadth(query) if self._named is None else len(self._named)
+        self._breadth = records.count_walked(query) if self._named is None else len(self._named)
 
     def holders(self, posting: dict[Rank, int]) -> list[Rank]:
         """The newest of the records that answer the query and hold the term, newest first; no more than MOST + 1."""
         # A walk meets one of them in every (breadth / posting) steps, and may stop after MOST + 1.
         if self._breadth * min(1, (MOST + 1) / max(len(posting), 1)) < len(posting):
-            walked = (rank for rank in self._walk() if rank in posting and self._answers(rank))
+            walked = (rank for rank in self._walk() if rank in posting and self._matches(rank))
             return list(itertools.islice(walked, MOST + 1))
-        return heapq.nlargest(MOST + 1, filter(self._answers, posting))
+        return heapq.nlargest(MOST + 1, filter(self._matches, posting))
 
     def is_common(self, posting: dict[Rank, int]) -> bool:
         """Whether more than COMMON of the records that hold a term answer the query."""
         if len(posting) <= COMMON:
             return False
-        return len(list(itertools.islice(filter(self._answers, posting), COMMON + 1))) > COMMON
+        return len(list(itertools.islice(filter(self._matches, posting), COMMON + 1))) > COMMON
 
     def latest(self, posting: dict[Rank, int]) -> set[Rank]:
         """Of the newest LOOKED records that answer the query those that hold the term, no more than MOST."""
-        newest = itertools.islice(filter(self._answers, self._walk()), LOOKED)
+        newest = itertools.islice(filter(self._matches, self._walk()), LOOKED)
         return set(itertools.islice((rank for rank in newest if rank in posting), MOST))
 
     def _walk(self) -> Iterator[Rank]:
@@ -171,7 +171,7 @@ class _Search:
             self._records.walk(self._query, newest_first=True) if self._named is None else iter(self._named)
         )
 
-    def _answers(self, rank: Rank) -> bool:
+    def _matches(self, rank: Rank) -> bool:
         verdict = self._verdicts.get(rank)
         if verdict is None:
             sealed = self._records.row(rank)
@@ -179,7 +179,7 @@ class _Search:
         return verdict
 
 
-def _counted(sealed: StoredRecord) -> tuple[Counter[str], int]:
+def _count_terms(sealed: StoredRecord) -> tuple[Counter[str], int]:
     return count_terms(*stored_index_text(sealed.text, sealed.data_json))
 
 
@@ -214,8 +214,8 @@ class MemoryStore(SearchingStore):
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Nothing: what was removed is gone, and there are no files."""
-        await self._ready()
-        (progress or unheard)(1, 1)
+        await self._ensure_open()
+        (progress or ignore_progress)(1, 1)
         return Scrubbed(unreached=("the memory of this process, until the system gives it to others",))
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
@@ -233,7 +233,7 @@ class MemoryStore(SearchingStore):
         return records.terms
 
     async def tenants(self) -> list[str]:
-        await self._ready()
+        await self._ensure_open()
         return self._records.tenants()
 
     async def describe(self) -> list[Finding]:

@@ -13,7 +13,7 @@ from sortedcontainers import SortedList, SortedSet
 from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import NameCount, Query, Rank, Scope, ScopePart, Tally
 from octavo.kernel.text import fold
-from octavo.stores.draft import Key, Lookup, drafted
+from octavo.stores.draft import Key, Lookup, draft_effects
 
 if TYPE_CHECKING:
     from octavo.stores.memory import TermIndex
@@ -30,7 +30,7 @@ def _axes(scope: Scope, scope_key: str) -> list[Axis]:
     return [("tenant", scope.tenant), ("scope_key", scope_key), *parts]
 
 
-def _axis_asked(scope: Scope) -> tuple[Axis, bool]:
+def _find_axis(scope: Scope) -> tuple[Axis, bool]:
     """The narrowest axis that holds all a scope covers, and whether it holds nothing else."""
     if scope.exact:
         return ("scope_key", scope.key), True
@@ -176,7 +176,8 @@ class CollectionIndex:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
             return query.over(self.find_named(query))  # type: ignore[arg-type, return-value]
-        if query.expired_at is not None and (ended := self._ended(query, query.expired_at)) is not None:
+        at = query.expired_at
+        if at is not None and (ended := self._find_expired(query, at)) is not None:
             return query.over(ended)  # type: ignore[arg-type, return-value]
         forward = query.after is not None and not query.newest_first
         rows = map(self.row, self.walk(query, newest_first=not forward))
@@ -191,7 +192,7 @@ class CollectionIndex:
 
     def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
-        axis, alone = _axis_asked(query.scope)
+        axis, alone = _find_axis(query.scope)
         if not (query.plain and alone):
             return Tally.of(msgspec.structs.replace(query, text=None), self.find(query))  # type: ignore[arg-type]
         order = self._orders.get(axis) or _Order()
@@ -240,9 +241,9 @@ class CollectionIndex:
             elif scope_key in named:
                 yield named[scope_key]
 
-    def breadth(self, query: Query) -> int:
+    def count_walked(self, query: Query) -> int:
         """At most so many ranks are on the walk of a query that has no ids."""
-        return sum(len(order.ranks) for order in self._orders_asked(query))
+        return sum(len(order.ranks) for order in self._find_orders(query))
 
     def walk(self, query: Query, *, newest_first: bool) -> Iterator[Rank]:
         """The ranks among which all that match the query are, in order, within its times and past its cursor."""
@@ -258,24 +259,24 @@ class CollectionIndex:
             return iter(())
         walks = [
             order.ranks.irange(low, high, inclusive=(not past_low, False), reverse=newest_first)
-            for order in self._orders_asked(query)
+            for order in self._find_orders(query)
         ]
         if len(walks) == 1:
             return iter(walks[0])
         merged = heapq.merge(*walks, reverse=newest_first)
         return (rank for rank, _ in itertools.groupby(merged))
 
-    def _orders_asked(self, query: Query) -> list[_Order]:
+    def _find_orders(self, query: Query) -> list[_Order]:
         """The orders among which all that match the query are."""
-        axes = [_axis_asked(query.scope)[0]]
+        axes = [_find_axis(query.scope)[0]]
         if query.marks is not None and axes[0][0] == "scope_key":
             axes = [("mark", axes[0][1], mark) for mark in query.marks]
         return [order for axis in axes if (order := self._orders.get(axis)) is not None]
 
-    def _ended(self, query: Query, at: datetime) -> list[StoredRecord] | None:
+    def _find_expired(self, query: Query, at: datetime) -> list[StoredRecord] | None:
         """What has ended in the tenant by then; None when that is more than what the walk of the query looks at."""
         ends = itertools.takewhile(lambda end: end[0] <= at, self._ends.get(query.scope.tenant, ()))
-        most = self.breadth(query)
+        most = self.count_walked(query)
         ended = [self.row(rank) for _, rank in itertools.islice(ends, most + 1)]
         return ended if len(ended) <= most else None
 
@@ -304,7 +305,7 @@ class Records:
         # Nearly every batch: nothing in it can fail half-way.
         if len(ops) == 1 and isinstance(ops[0], CheckedAdd) and ops[0].expect is None:
             return [sum([self.collection(sealed.collection).put(sealed) for sealed in ops[0].records])]
-        effects, counts = drafted(ops, self._answer)
+        effects, counts = draft_effects(ops, self._answer)
         for before, after in ((effect.before, effect.after) for effect in effects):
             if before is None and after is not None:
                 self.collection(after.collection).put(after)

@@ -17,9 +17,9 @@ from octavo.kernel.codec import encode_record
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Head, NameCount, Op, Query, Record, Scope, ScopePart
 from octavo.kernel.ports import ListsHeads, ListsNames, Store
-from octavo.testing.strategies import Program, Write, programs, spelled
-from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refused
-from octavo.util.user_code import caught
+from octavo.testing.strategies import Program, Write, programs, spell_code
+from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refuses
+from octavo.util.user_code import catch_error
 
 MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
 
@@ -39,15 +39,15 @@ class Agreement(StoreUnderTest):
                 if isinstance(step, Write):
                     assert await outcome(store, step.ops) == await outcome(right, step.ops)
                 else:
-                    found = await same(store, right, step.query)
+                    found = await assert_same(store, right, step.query)
                     if found:  # then from the middle of the answer, which is where pages are cut
                         middle = found[len(found) // 2].cursor
-                        await same(store, right, replace(step.query, after=middle))
-                    await same_names(store, right, step.query.collection, step.query.scope)
-            for collection in {record.collection for record in written(program)}:
+                        await assert_same(store, right, replace(step.query, after=middle))
+                    await assert_same_names(store, right, step.query.collection, step.query.scope)
+            for collection in {record.collection for record in added_records(program)}:
                 for scope in (Scope(tenant=tenant), Scope(tenant=f"{tenant}2")):
-                    await same(store, right, Query(collection=collection, scope=scope))
-                    await same_names(store, right, collection, scope)
+                    await assert_same(store, right, Query(collection=collection, scope=scope))
+                    await assert_same_names(store, right, collection, scope)
 
 
 #: Names of users in the order of their characters, which is not that of any language.
@@ -60,7 +60,7 @@ class Naming(StoreUnderTest):
     @on_a_store
     async def test_names_are_listed(self, store: Store, home: Scope) -> None:
         """Each has its count and its times; they come in one order everywhere, a page at a time."""
-        listed = _listing(store)
+        listed = _require_names(store)
         for collection in ("profile", "observations", "messages"):
             kept = [
                 Record(
@@ -94,15 +94,15 @@ class Naming(StoreUnderTest):
     @on_a_store
     async def test_what_names_are_refused(self, store: Store, home: Scope) -> None:
         """A part that is none, a collection nobody knows, a limit below 0, a name that nobody can have."""
-        listed = _listing(store)
-        await refused(InvalidQuery, listed.names("profile", "tenant", home), "'tenant'")  # type: ignore[arg-type]
-        await refused(InvalidQuery, listed.names("nothing", "user", home), "'nothing'")
-        await refused(InvalidQuery, listed.names("profile", "user", home, limit=-1), "-1")
-        await refused(InvalidQuery, listed.names("profile", "user", home, after="a\0"), "nobody can have")
+        listed = _require_names(store)
+        await refuses(InvalidQuery, listed.names("profile", "tenant", home), "'tenant'")  # type: ignore[arg-type]
+        await refuses(InvalidQuery, listed.names("nothing", "user", home), "'nothing'")
+        await refuses(InvalidQuery, listed.names("profile", "user", home, limit=-1), "-1")
+        await refuses(InvalidQuery, listed.names("profile", "user", home, after="a\0"), "nobody can have")
         assert await listed.names("profile", "user", Scope(tenant="\ud800")) == []
 
 
-def _listing(store: Store) -> ListsNames:
+def _require_names(store: Store) -> ListsNames:
     """The store as one that lists names, or a skip."""
     if not isinstance(store, ListsNames):
         pytest.skip("the store is not octavo.kernel.ports.ListsNames")
@@ -174,12 +174,12 @@ def _programs_of(strategy: SearchStrategy[Program], most: int) -> list[Program]:
 
 
 def _error_of(compare: Callable[[Program], None], program: Program) -> Exception | None:
-    with caught() as outcome:
+    with catch_error() as outcome:
         compare(program)
     return outcome.error
 
 
-def written(program: Program) -> list[Record]:
+def added_records(program: Program) -> list[Record]:
     """Every record a program tries to add."""
     ops = [op for step in program.steps if isinstance(step, Write) for op in step.ops]
     return [record for op in ops for record in getattr(op, "records", ())]
@@ -193,25 +193,25 @@ async def outcome(store: Store, ops: Sequence[Op]) -> list[int] | str:
         return str(conflict)
 
 
-async def same(store: Store, right: Store, query: Query) -> list[Record]:
+async def assert_same(store: Store, right: Store, query: Query) -> list[Record]:
     """Both stores answer the query alike, down to the spelling of numbers and the order of keys."""
     found = await store.find(query)
-    assert spelling(found) == spelling(await right.find(query)), spelled(query)
-    assert await store.tally(query) == await right.tally(query), spelled(query)
+    assert spelling(found) == spelling(await right.find(query)), spell_code(query)
+    assert await store.tally(query) == await right.tally(query), spell_code(query)
     if isinstance(store, ListsHeads):
         known = await store.heads(query)
         meant = [Head.of(record) for record in found]
         assert [replace(head, size_bytes=0) for head in known] == [
             replace(head, size_bytes=0) for head in meant
-        ], spelled(query)
+        ], spell_code(query)
         for told, right_one in zip(known, meant, strict=True):
             # A store may count what it keeps beside them; a page that is cut by bytes must not grow past them.
             least = right_one.size_bytes
-            assert least <= told.size_bytes <= 2 * least + MOST_BESIDE_BYTES, spelled(query)
+            assert least <= told.size_bytes <= 2 * least + MOST_BESIDE_BYTES, spell_code(query)
     return found
 
 
-async def same_names(store: Store, right: Store, collection: str, scope: Scope) -> None:
+async def assert_same_names(store: Store, right: Store, collection: str, scope: Scope) -> None:
     """The store lists the users, agents and sessions of a scope as they are in the records of the right one."""
     if isinstance(store, ListsNames):
         records = await right.find(Query(collection=collection, scope=scope))

@@ -7,7 +7,7 @@ from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.model import Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store
-from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refused
+from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refuses
 
 T = TypeVar("T", Record, Query)
 
@@ -124,34 +124,34 @@ def _make(kind: type[T], home: Scope, fields: dict[str, Any], **more: Any) -> T:
 
 
 class Hostile(StoreUnderTest):
-    async def _only_the_first_is_kept(self, store: Store, home: Scope) -> None:
+    async def _assert_first_kept(self, store: Store, home: Scope) -> None:
         found = await store.find(messages(home))
         assert [(record.id, record.text, record.marks) for record in found] == [("first", "kept", ("m",))]
 
-    async def _refused_alike(self, store: Store, home: Scope, hostile: list[tuple[Op, str]]) -> None:
+    async def _assert_refused(self, store: Store, home: Scope, hostile: list[tuple[Op, str]]) -> None:
         first = message("first", home, text="kept", marks=("m",), metadata={"f": None})
         await store.apply([Add([first])])
         async with self.reference() as right:
             for op, expected in hostile:
                 good = Record(collection="messages", scope=home)
                 batch: list[Op] = [Add([good]), Remove(messages(home)), op]
-                said = await refused(InvalidRecord, store.apply(batch), expected)
-                assert said == await refused(InvalidRecord, right.apply(batch))
+                said = await refuses(InvalidRecord, store.apply(batch), expected)
+                assert said == await refuses(InvalidRecord, right.apply(batch))
                 assert len(said) < 1000
-        await self._only_the_first_is_kept(store, home)
+        await self._assert_first_kept(store, home)
 
     @on_a_store
     async def test_hostile_records(self, store: Store, home: Scope) -> None:
         """A record no store can keep is refused in the same words by all; nothing of its batch is kept."""
         good = Record(collection="messages", scope=home)
         batches = [(_make(Record, home, fields, id="bad"), expected) for fields, expected in RECORDS]
-        await self._refused_alike(store, home, [(Add([good, bad]), expected) for bad, expected in batches])
+        await self._assert_refused(store, home, [(Add([good, bad]), expected) for bad, expected in batches])
 
     @on_a_store
     async def test_hostile_changes(self, store: Store, home: Scope) -> None:
         """A change that would make such a record is refused likewise, whether or not it finds anything."""
         everything = messages(home)
-        await self._refused_alike(
+        await self._assert_refused(
             store, home, [(Change(query=everything, **fields), expected) for fields, expected in CHANGES]
         )
 
@@ -165,8 +165,8 @@ class Hostile(StoreUnderTest):
         await store.apply([Add([record])])
         async with self.reference() as right:
             await right.apply([Add([record])])
-            said = await refused(InvalidRecord, store.apply(batch))
-            assert said == await refused(InvalidRecord, right.apply(batch))
+            said = await refuses(InvalidRecord, store.apply(batch))
+            assert said == await refuses(InvalidRecord, right.apply(batch))
             assert "record 'a' of 'messages'" in said
             assert _LARGE in said
         assert [(one.id, list(one.data)) for one in await store.find(query)] == [("a", ["a"])]
@@ -181,7 +181,7 @@ class Hostile(StoreUnderTest):
             assert await store.find(query) == [], fields
             assert await store.tally(query) == Tally(), fields
             assert await store.apply([Change(query=query, text="changed"), Remove(query)]) == [0, 0], fields
-        await self._only_the_first_is_kept(store, home)
+        await self._assert_first_kept(store, home)
 
     @on_a_store
     async def test_impossible_names_beside_possible_ones(self, store: Store, home: Scope) -> None:
@@ -199,7 +199,7 @@ class Hostile(StoreUnderTest):
             assert (await store.tally(_make(Query, home, fields))).total == 1
         unmarked = Change(query=messages(home), unmark=("\0", HALF, "x" * 300))
         assert await count(store, unmarked) == 0
-        await self._only_the_first_is_kept(store, home)
+        await self._assert_first_kept(store, home)
 
     @on_a_store
     async def test_nonsense_questions(self, store: Store, home: Scope) -> None:
@@ -208,12 +208,12 @@ class Hostile(StoreUnderTest):
         await store.apply([Add([first])])
         for fields, expected in NONSENSE:
             query = _make(Query, home, fields)
-            await refused(InvalidQuery, store.find(query), expected)
-            await refused(InvalidQuery, store.tally(query), expected)
-            await refused(InvalidQuery, store.apply([Remove(query)]), expected)
+            await refuses(InvalidQuery, store.find(query), expected)
+            await refuses(InvalidQuery, store.tally(query), expected)
+            await refuses(InvalidQuery, store.apply([Remove(query)]), expected)
             batch: list[Op] = [
                 Add([Record(collection="messages", scope=home)]),
                 Change(query=query, text="changed"),
             ]
-            await refused(InvalidQuery, store.apply(batch), expected)
-        await self._only_the_first_is_kept(store, home)
+            await refuses(InvalidQuery, store.apply(batch), expected)
+        await self._assert_first_kept(store, home)

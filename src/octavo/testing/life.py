@@ -13,9 +13,9 @@ from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Describes, Searches, Store
-from octavo.testing.agreement import same, spelling
-from octavo.testing.processes import BOARD, crowd, own, shared
-from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refused
+from octavo.testing.agreement import assert_same, spelling
+from octavo.testing.processes import BOARD, own, run_crowd, shared
+from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refuses
 from octavo.testing.texts import BODIES, NAMES
 
 
@@ -36,19 +36,19 @@ class Life(StoreUnderTest):
         query = messages(home)
         async with self.opened() as unused:
             await unused.close()
-            await refused(StoreClosed, unused.find(query))
+            await refuses(StoreClosed, unused.find(query))
         async with store as entered:
             assert entered is store
             await store.apply([Add([Record(collection="messages", scope=home)])])
         await store.close()
-        await refused(StoreClosed, store.apply([Remove(query)]))
-        await refused(StoreClosed, store.find(query))
-        await refused(StoreClosed, store.tally(query))
-        await refused(StoreClosed, store.__aenter__())
+        await refuses(StoreClosed, store.apply([Remove(query)]))
+        await refuses(StoreClosed, store.find(query))
+        await refuses(StoreClosed, store.tally(query))
+        await refuses(StoreClosed, store.__aenter__())
         if isinstance(store, Searches):
-            await refused(StoreClosed, store.search(query, ("fox",)))
-            await refused(StoreClosed, store.reindex("messages"))
-            await refused(StoreClosed, store.verify("messages"))
+            await refuses(StoreClosed, store.search(query, ("fox",)))
+            await refuses(StoreClosed, store.reindex("messages"))
+            await refuses(StoreClosed, store.verify("messages"))
 
     @on_a_store
     async def test_close_finishes_what_was_begun(self, store: Store, home: Scope) -> None:
@@ -83,11 +83,11 @@ class Life(StoreUnderTest):
                 await one.apply([Remove(messages(home, ids=NAMES[5:20]))])
             await store.close()
             async with self.opened_again() as later:
-                await same(later, right, messages(home))
-                await same(later, right, messages(home, marks=("n",)))
-                await same(later, right, messages(home, text="AFTER"))
+                await assert_same(later, right, messages(home))
+                await assert_same(later, right, messages(home, marks=("n",)))
+                await assert_same(later, right, messages(home, text="AFTER"))
                 assert await later.apply([Add(written)]) == await right.apply([Add(written)]) == [15]
-                await same(later, right, messages(home))
+                await assert_same(later, right, messages(home))
 
     @on_a_store
     async def test_two_at_once(self, store: Store, home: Scope) -> None:
@@ -273,7 +273,7 @@ class Crowds(StoreUnderTest):
 
         async def body() -> None:
             tenant = new_id()
-            reports = await crowd(self.url, tenant, processes, writes)
+            reports = await run_crowd(self.url, tenant, processes, writes)
             writers = [f"w{number}" for number in range(processes)]
             names = [BOARD, *(shared(number) for number in range(writes))]
             names += [own(writer, number) for writer in writers for number in range(writes)]

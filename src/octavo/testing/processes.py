@@ -1,4 +1,4 @@
-"""Writers in processes of their own, on one store URL: `crowd` lets some write at the same moment, and returns what they report."""
+"""Writers in processes of their own, on one store URL: `run_crowd` lets some write at the same moment, and returns what they report."""
 
 import asyncio
 import sys
@@ -53,7 +53,7 @@ async def write(store: Store, tenant: str, writer: str, writes: int) -> WriterRe
     return WriterReport(added=added, merged=merged)
 
 
-async def crowd(url: str, tenant: str, processes: int, writes: int) -> list[WriterReport]:
+async def run_crowd(url: str, tenant: str, processes: int, writes: int) -> list[WriterReport]:
     """Let so many processes make so many calls each, starting at the same moment; each must end without an error."""
     children = [
         await start_child(__file__, url, tenant, f"w{number}", str(writes)) for number in range(processes)

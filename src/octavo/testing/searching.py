@@ -1,4 +1,4 @@
-"""Searching by terms: what a store that is `Searches` finds is what `matching` finds, at once and whatever is asked.
+"""Searching by terms: what a store that is `Searches` finds is what `search_records` finds, at once and whatever is asked.
 
 The index of terms may lag behind the records, and no search ever sees it: among writers, beside other stores, rebuilt.
 """
@@ -19,11 +19,11 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.kernel.ports import IndexesLater, Searches, Store
 from octavo.kernel.terms.matches import MOST, Matches
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.testing.agreement import outcome, run_on_a_store
-from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
-from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refused
+from octavo.testing.strategies import Program, Seek, Write, searching_programs, spell_code
+from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refuses
 
 #: Text as people and programs write it; every term of each must find it.
 LANGUAGES = (
@@ -53,7 +53,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
-def searching(store: Store) -> Searches:
+def searcher(store: Store) -> Searches:
     """The store as one that searches; a test of one that does not is skipped."""
     if not isinstance(store, Searches):
         pytest.skip("this store does not search: it has no `search`, `reindex` and `verify`")
@@ -65,7 +65,7 @@ def on_an_index(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     @functools.wraps(test)
     async def run(self: StoreUnderTest, store: Store, home: Scope) -> None:
-        searching(store)
+        searcher(store)
         await test(self, store, home)
 
     return on_a_store(run)
@@ -80,16 +80,16 @@ def everything(home: Scope, **clauses: Any) -> Query:
     return Query(**{"collection": "exchanges", "scope": home, **clauses})
 
 
-async def found(store: Store, query: Query, *terms: str) -> list[str]:
+async def find_ids(store: Store, query: Query, *terms: str) -> list[str]:
     """The ids a search answers."""
-    return [match.id for match in (await searching(store).search(query, terms)).found]
+    return [match.id for match in (await searcher(store).search(query, terms)).found]
 
 
-async def right(store: Store, query: Query, terms: tuple[str, ...], records: list[Record]) -> Matches:
-    """What the store answers, which must be what `matching` answers from these records."""
-    answer = await searching(store).search(query, terms)
-    expected = matching(query, terms, records)
-    said = f"search({spelled(query)}, {[term[:80] for term in terms]!r})"
+async def verify_search(store: Store, query: Query, terms: tuple[str, ...], records: list[Record]) -> Matches:
+    """What the store answers, which must be what `search_records` answers from these records."""
+    answer = await searcher(store).search(query, terms)
+    expected = search_records(query, terms, records)
+    said = f"search({spell_code(query)}, {[term[:80] for term in terms]!r})"
     assert answer.held == expected.held, said
     # The first difference alone: where CI is set, pytest compares two long lists line by line, for minutes.
     pairs = itertools.zip_longest(answer.found, expected.found)
@@ -102,12 +102,12 @@ class Searching(StoreUnderTest):
     """Run only for stores that are `octavo.kernel.ports.Searches`; `OCTAVO_PROGRAMS` says how many programs are run, thrice."""
 
     def test_searches_agree(self) -> None:
-        """Whatever was added, changed and removed, a search by any terms, scope and clauses finds what `matching` finds."""
+        """Whatever was added, changed and removed, a search by any terms, scope and clauses finds what `search_records` finds."""
         run_on_a_store(self, searching_programs(), self.compare_searches, share=3)
 
     async def compare_searches(self, store: Store, program: Program) -> None:
         """Take the steps on both stores; compare each search with what the right one's records come to."""
-        searching(store)
+        searcher(store)
         async with asyncio.timeout(self.seconds), self.reference() as model:
             for step in program.under(new_id()):
                 if isinstance(step, Write):
@@ -116,7 +116,7 @@ class Searching(StoreUnderTest):
                     whole = Query(
                         collection=step.query.collection, scope=Scope(tenant=step.query.scope.tenant)
                     )
-                    await right(store, step.query, step.terms, await model.find(whole))
+                    await verify_search(store, step.query, step.terms, await model.find(whole))
 
     @on_an_index
     async def test_every_language_is_searched(self, store: Store, home: Scope) -> None:
@@ -129,10 +129,10 @@ class Searching(StoreUnderTest):
         for record in records:
             asked = tuple(dict.fromkeys(terms_of(record.text)))
             assert asked
-            answer = await right(store, everything(home), asked, records)
+            answer = await verify_search(store, everything(home), asked, records)
             assert record.id in [match.id for match in answer.found]
         for term in sorted({term for text in LANGUAGES for term in terms_of(text)}):
-            await right(store, everything(home), (term,), records)
+            await verify_search(store, everything(home), (term,), records)
 
     @on_an_index
     async def test_searched_within_every_scope(self, store: Store, home: Scope) -> None:
@@ -160,7 +160,7 @@ class Searching(StoreUnderTest):
         await store.apply([Add(records)])
         for user, agent, session in itertools.product((None, "", "u"), repeat=3):
             inside = Scope(tenant=home.tenant, user=user, agent=agent, session=session)
-            assert (await right(store, everything(inside), ("owl", "狐狸"), records)).found
+            assert (await verify_search(store, everything(inside), ("owl", "狐狸"), records)).found
         clauses: tuple[dict[str, Any], ...] = (
             {"kinds": ("k",)}, {"kinds": ("none",)}, {"marks": ("m",)}, {"without": ("m", "n")}, {"ids": ("n1", "n2", "x")},
             {"where": {"layer": "day"}}, {"where": {"layer": 1.0}}, {"where": {"layer": None}}, {"where": {"other": 1}},
@@ -171,10 +171,10 @@ class Searching(StoreUnderTest):
         )  # fmt: skip
         for clause in clauses:
             for inside in (home, replace(home, user="u"), scopes[4]):
-                await right(store, everything(inside, **clause), ("fox", "oak"), records)
+                await verify_search(store, everything(inside, **clause), ("fox", "oak"), records)
         elsewhere = Scope(tenant=home.tenant + "2")
-        assert await found(store, everything(elsewhere), "fox") == []
-        assert await found(store, Query(collection="entities", scope=home), "fox") == []
+        assert await find_ids(store, everything(elsewhere), "fox") == []
+        assert await find_ids(store, Query(collection="entities", scope=home), "fox") == []
 
     @on_an_index
     async def test_more_than_a_search_looks_at(self, store: Store, home: Scope) -> None:
@@ -189,19 +189,19 @@ class Searching(StoreUnderTest):
             ("common", "common", "half", "once", "half"), ("常见", "常", "once"),
         ]  # fmt: skip
         for terms in asked:
-            await right(store, everything(home), terms, records)
+            await verify_search(store, everything(home), terms, records)
             one = replace(home, user="u0")
-            await right(store, everything(one), terms, records)
-        whole = await right(store, everything(home), ("common",), records)
+            await verify_search(store, everything(one), terms, records)
+        whole = await verify_search(store, everything(home), ("common",), records)
         assert (len(whole.found), whole.held) == (MOST, (MOST + 1,))
         assert whole.found[-1].id == records[-1].id
-        assert len((await right(store, everything(home), ("front", "back"), records)).found) == MOST
-        assert len((await right(store, everything(home), ("front", "middle"), records)).found) < MOST
+        assert len((await verify_search(store, everything(home), ("front", "back"), records)).found) == MOST
+        assert len((await verify_search(store, everything(home), ("front", "middle"), records)).found) < MOST
         later = records[300].created_at
-        await right(store, everything(home, since=later, kinds=("k",)), ("common", "third"), records)
+        await verify_search(store, everything(home, since=later, kinds=("k",)), ("common", "third"), records)
         await store.apply([Remove(everything(home, until=later))])
-        await right(store, everything(home), ("common", "once"), records[300:])
-        await right(store, everything(home), ("half", "third", "once"), records[300:])
+        await verify_search(store, everything(home), ("common", "once"), records[300:])
+        await verify_search(store, everything(home), ("half", "third", "once"), records[300:])
 
     @on_an_index
     async def test_hostile_terms(self, store: Store, home: Scope) -> None:
@@ -219,20 +219,20 @@ class Searching(StoreUnderTest):
         records = [note(str(n), home, text, created_at=NOON, seq=n) for n, text in enumerate(texts)]
         await store.apply([Add(records)])
         for term in HOSTILE:
-            await right(store, everything(home), (term,), records)
-            answer = await right(store, everything(home), ("hello", term, "world", term), records)
+            await verify_search(store, everything(home), (term,), records)
+            answer = await verify_search(store, everything(home), ("hello", term, "world", term), records)
             assert [match.id for match in answer.found][:2] == ["0", "1"]
-        await right(store, everything(home), HOSTILE, records)
-        await right(store, everything(home), tuple(f"w{number}" for number in range(2_000)), records)
-        assert await searching(store).search(everything(home), ()) == Matches()
+        await verify_search(store, everything(home), HOSTILE, records)
+        await verify_search(store, everything(home), tuple(f"w{number}" for number in range(2_000)), records)
+        assert await searcher(store).search(everything(home), ()) == Matches()
         for clause in ({"ids": ()}, {"kinds": ()}, {"marks": ()}, {"where": {"a": "\0"}}):
-            nothing = await searching(store).search(everything(home, **clause), ("hello", "*"))
+            nothing = await searcher(store).search(everything(home, **clause), ("hello", "*"))
             assert nothing == Matches(held=(0, 0))
-        await refused(InvalidQuery, searching(store).search(Query(collection="none"), ("hello",)), "none")
-        await refused(InvalidQuery, searching(store).search(everything(home, limit=-1), ("hello",)), "limit")
-        await refused(InvalidQuery, searching(store).search(everything(home), "hello"), "hello")
-        await refused(InvalidQuery, searching(store).reindex("none"), "none")
-        await refused(InvalidQuery, searching(store).verify("none"), "none")
+        await refuses(InvalidQuery, searcher(store).search(Query(collection="none"), ("hello",)), "none")
+        await refuses(InvalidQuery, searcher(store).search(everything(home, limit=-1), ("hello",)), "limit")
+        await refuses(InvalidQuery, searcher(store).search(everything(home), "hello"), "hello")
+        await refuses(InvalidQuery, searcher(store).reindex("none"), "none")
+        await refuses(InvalidQuery, searcher(store).verify("none"), "none")
 
     @on_an_index
     async def test_long_texts_are_searched(self, store: Store, home: Scope) -> None:
@@ -246,9 +246,9 @@ class Searching(StoreUnderTest):
         await store.apply([Add(records)])
         run = tuple(terms_of("z" * 5_000))
         for terms in (("prologu",), ("序言", "tail"), ("epilogu",), run, ("字字",), ("filler", "word")):
-            await right(store, everything(home), terms, records)
-        assert await found(store, everything(home), "prologu") == ["long"]
-        assert await found(store, everything(home), *run) == ["run"]
+            await verify_search(store, everything(home), terms, records)
+        assert await find_ids(store, everything(home), "prologu") == ["long"]
+        assert await find_ids(store, everything(home), *run) == ["run"]
         await store.apply([Remove(everything(home))])
 
 
@@ -279,7 +279,7 @@ class Indexing(StoreUnderTest):
         all_of_it, a = everything(home), everything(home, ids=("a",))
 
         async def finds(terms: str, expected: str, **clauses: Any) -> None:
-            answer = await found(store, everything(home, **clauses), *terms.split())
+            answer = await find_ids(store, everything(home, **clauses), *terms.split())
             assert answer == [*expected], (terms, clauses)
 
         for _ in range(5):
@@ -324,7 +324,7 @@ class Indexing(StoreUnderTest):
         async def search() -> None:
             while done < 20:
                 before = set(acknowledged)
-                names = await found(store, everything(home), "common")
+                names = await find_ids(store, everything(home), "common")
                 assert len(names) == len({*names})
                 assert before <= {*names}
                 await asyncio.sleep(0)
@@ -335,7 +335,7 @@ class Indexing(StoreUnderTest):
             for writer in range(20):
                 group.create_task(write(writer))
         records = await store.find(everything(home))
-        await right(store, everything(home), ("common", "word7", "number3"), records)
+        await verify_search(store, everything(home), ("common", "word7", "number3"), records)
 
     @on_an_index
     async def test_two_stores_search_alike(self, store: Store, home: Scope) -> None:
@@ -345,28 +345,28 @@ class Indexing(StoreUnderTest):
                 one, two = (store, other) if number % 2 else (other, store)
                 name = str(number)
                 await one.apply([Add([note(name, home, f"fox number{number}"), note("gone", home, "whale")])])
-                assert await found(two, everything(home), f"number{number}", "whale") == [name, "gone"]
+                assert await find_ids(two, everything(home), f"number{number}", "whale") == [name, "gone"]
                 await two.apply([Change(query=everything(home, ids=(name,)), text=f"owl thing{number}")])
                 await two.apply([Remove(everything(home, ids=("gone",)))])
-                assert await found(one, everything(home), f"number{number}", "whale") == []
-                assert await found(one, everything(home), f"thing{number}") == [name]
-                assert len(await found(two, everything(home), "owl")) == number + 1
+                assert await find_ids(one, everything(home), f"number{number}", "whale") == []
+                assert await find_ids(one, everything(home), f"thing{number}") == [name]
+                assert len(await find_ids(two, everything(home), "owl")) == number + 1
         await store.apply([Add([note("late", home, "late fox")]), Remove(everything(home, ids=("0",)))])
         await store.close()
         async with self.opened_again() as later:
             records = await later.find(everything(home))
-            answer = await right(later, everything(home), ("fox", "owl", "thing0", "thing1"), records)
+            answer = await verify_search(later, everything(home), ("fox", "owl", "thing0", "thing1"), records)
             assert answer.held == (1, 5, 0, 1)
 
     @on_an_index
     async def test_reindexed(self, store: Store, home: Scope) -> None:
         """An index built anew answers as the old one did; comparing it with the records names nothing, before and after."""
-        index = searching(store)
+        index = searcher(store)
         words = ("fox", "owl", "oak", "狐狸", "whale")
         await store.apply(
             [Add([note(f"{n}", home, " ".join(words[: n % 6]), kind="ab"[n % 2]) for n in range(300)])]
         )
-        assert len(await found(store, everything(home), "fox")) == 250
+        assert len(await find_ids(store, everything(home), "fox")) == 250
         await store.apply([Change(query=everything(home, ids=("1", "2", "3")), text="an elm")])
         await store.apply([Remove(everything(home, ids=("10", "11", "12")))])
         await store.apply([Add([note("late", home, "late fox")])])
@@ -377,15 +377,17 @@ class Indexing(StoreUnderTest):
         assert told
         assert told[-1][0] == told[-1][1]
         records = await store.find(everything(home))
-        before = [await right(store, everything(home), (word, "elm"), records) for word in words]
+        before = [await verify_search(store, everything(home), (word, "elm"), records) for word in words]
         told.clear()
         assert await index.reindex("exchanges", lambda *step: told.append(step)) == lexicon.records
         assert told[-1:] == [(lexicon.records, lexicon.records)]
-        assert [await right(store, everything(home), (word, "elm"), records) for word in words] == before
+        assert [
+            await verify_search(store, everything(home), (word, "elm"), records) for word in words
+        ] == before
         again = await index.verify("exchanges")
         assert again == replace(lexicon, waiting=again.waiting)
         await store.apply([Remove(everything(home)), Add([note("b", home, "fox")])])
-        assert await found(store, everything(home), "fox", "elm") == ["b"]
+        assert await find_ids(store, everything(home), "fox", "elm") == ["b"]
         assert (await index.verify("exchanges")).missing == ()
         assert await index.reindex("turns") >= 0  # a collection nothing was ever written to
 
@@ -400,7 +402,7 @@ class Indexing(StoreUnderTest):
         assert waiting <= {"0", "1", "2"}  # another test on the same database may have had them indexed
         assert await store.unindexed(everything(home, ids=("0",))) == waiting & {"0"}
         assert await store.unindexed(everything(replace(home, user="nobody"))) == set()
-        assert await found(store, everything(home), "fox") == ["0", "1", "2"]
+        assert await find_ids(store, everything(home), "fox") == ["0", "1", "2"]
         while await store.lag("exchanges", 10):
             await asyncio.sleep(0.05)
         assert await store.unindexed(everything(home)) == set()
@@ -411,18 +413,18 @@ class Indexing(StoreUnderTest):
     @on_an_index
     async def test_searches_while_reindexed(self, store: Store, home: Scope) -> None:
         """While the index is built anew, searches find everything and writes go on."""
-        index = searching(store)
+        index = searcher(store)
         await store.apply([Add([note(f"old-{n}", home, f"common word{n}") for n in range(200)])])
         written = {f"old-{n}" for n in range(200)}
         rebuilding = asyncio.create_task(index.reindex("exchanges"))
         number = 0
         while not rebuilding.done() or number < 3:
-            assert written <= {*await found(store, everything(home), "common")}
+            assert written <= {*await find_ids(store, everything(home), "common")}
             await store.apply([Add([note(f"new-{number}", home, "common")])])
             written.add(f"new-{number}")
             number += 1
             await asyncio.sleep(0)
         await rebuilding
-        assert Counter(await found(store, everything(home), "common")) == Counter(written)
+        assert Counter(await find_ids(store, everything(home), "common")) == Counter(written)
         lexicon = await index.verify("exchanges")
         assert (lexicon.missing, lexicon.stray) == ((), 0)

@@ -16,9 +16,8 @@ from msgspec import NODEFAULT
 from msgspec.structs import replace
 
 from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
-from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import terms as terms_of
-from octavo.kernel.text import haystack
+from octavo.kernel.text import content, haystack
 
 COLLECTIONS = ("events", "messages", "profile")
 IDS = ("a", "A", "á", "b", "b ", "c:1")
@@ -125,42 +124,42 @@ class Program:
         self.steps = list(steps)
 
     def __repr__(self) -> str:
-        return "Program([\n" + "".join(f"    {spelled(step)},\n" for step in self.steps) + "])"
+        return "Program([\n" + "".join(f"    {spell_code(step)},\n" for step in self.steps) + "])"
 
     def under(self, tenant: str) -> list[Step]:
         """The same steps with every tenant name put behind this one, so that programs never meet in one store."""
-        return [_moved(step, tenant) for step in self.steps]
+        return [_move(step, tenant) for step in self.steps]
 
 
-def spelled(value: Any) -> str:
+def spell_code(value: Any) -> str:
     """A value as code, without the fields that were left as they are by default."""
     if isinstance(value, msgspec.Struct):
         fields = msgspec.structs.fields(value)
-        shown = [(field.name, getattr(value, field.name)) for field in fields if not _left(field, value)]
-        return f"{type(value).__name__}({', '.join(f'{name}={spelled(inner)}' for name, inner in shown)})"
+        shown = [(each.name, getattr(value, each.name)) for each in fields if not _is_default(each, value)]
+        return f"{type(value).__name__}({', '.join(f'{name}={spell_code(inner)}' for name, inner in shown)})"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(spelled, value))}]"
+        return f"[{', '.join(map(spell_code, value))}]"
     if isinstance(value, datetime) and value in TIMES:
         return f"TIMES[{TIMES.index(value)}]"
     return repr(value)
 
 
-def _left(field: msgspec.structs.FieldInfo, value: msgspec.Struct) -> bool:
+def _is_default(field: msgspec.structs.FieldInfo, value: msgspec.Struct) -> bool:
     kept = getattr(value, field.name)
     if field.default is not NODEFAULT:
         return kept is field.default or (kept == field.default and type(kept) is type(field.default))
     return field.default_factory is dict and kept == {}
 
 
-def _moved(value: Any, tenant: str) -> Any:
+def _move(value: Any, tenant: str) -> Any:
     """The same with every tenant in it put behind this one, and every cursor with its record."""
     if isinstance(value, Scope):
         return replace(value, tenant=tenant + value.tenant)
     if isinstance(value, tuple | list):
-        return tuple(_moved(each, tenant) for each in value)
+        return tuple(_move(each, tenant) for each in value)
     if not isinstance(value, Write | Ask | Seek | Add | Change | Remove | Query | Record):
         return value
-    fields = {name: _moved(getattr(value, name), tenant) for name in value.__struct_fields__}
+    fields = {name: _move(getattr(value, name), tenant) for name in value.__struct_fields__}
     if isinstance(value, Ask):
         behind = fields["behind"]
         after = behind.cursor if isinstance(behind, Record) else behind
@@ -197,7 +196,7 @@ def queries(draw: st.DrawFn, collection: str, stored: Sequence[Record]) -> Query
     mine = [record for record in stored if record.collection == collection]
     model = _one_of(draw, mine or stored)
     wanted: dict[str, Any] = {"collection": collection, "newest_first": draw(_flags)}
-    wanted["scope"] = _widened(draw, model.scope)
+    wanted["scope"] = _widen(draw, model.scope)
     for clause in draw(_clauses):
         wanted[clause] = _clause(draw, clause, model)
     if not draw(_mostly):
@@ -206,7 +205,7 @@ def queries(draw: st.DrawFn, collection: str, stored: Sequence[Record]) -> Query
     return Query(**wanted)
 
 
-def _widened(draw: st.DrawFn, scope: Scope) -> Scope:
+def _widen(draw: st.DrawFn, scope: Scope) -> Scope:
     """A scope that covers this one: each part as it is, any, or (when the record has none) exactly none."""
     if draw(_flags):
         return Scope(tenant=scope.tenant)

@@ -55,15 +55,15 @@ class StoreUnderTest:
 
     def opened(self) -> AbstractAsyncContextManager[Store]:
         """A store to test, until the end of the block."""
-        return closed_at_the_end(self.open())
+        return close_at_end(self.open())
 
     def opened_again(self) -> AbstractAsyncContextManager[Store]:
         """Another store on the same records, until the end of the block."""
-        return closed_at_the_end(self.again())
+        return close_at_end(self.again())
 
 
 @asynccontextmanager
-async def closed_at_the_end(opening: Awaitable[T]) -> AsyncIterator[T]:
+async def close_at_end(opening: Awaitable[T]) -> AsyncIterator[T]:
     """A store or index, until the end of the block."""
     opened = await opening
     try:
@@ -114,7 +114,7 @@ async def ids(store: Store, query: Query) -> list[str]:
     return [record.id for record in await store.find(query)]
 
 
-async def refused(error: type[OctavoError], verb: Awaitable[Any], expected: str = "") -> str:
+async def refuses(error: type[OctavoError], verb: Awaitable[Any], expected: str = "") -> str:
     """What the store said when it refused; it must, with this error and these words."""
     try:
         answer = await verb

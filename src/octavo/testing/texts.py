@@ -218,9 +218,9 @@ class Texts(StoreUnderTest):
         """Tenants, users, agents and sessions that merely look alike share no record."""
         for part in ("user", "agent", "session"):
             scopes = [replace(home, **{part: name}) for name in NAMES]
-            await self._apart(store, scopes, part)
+            await self._assert_apart(store, scopes, part)
         short = [name for name in NAMES if len((home.tenant + name).encode()) <= 64]
-        await self._apart(store, [Scope(tenant=home.tenant + name) for name in short], "tenant")
+        await self._assert_apart(store, [Scope(tenant=home.tenant + name) for name in short], "tenant")
         tricks = [
             ("ab", "c", None),
             ("a", "bc", None),
@@ -237,9 +237,9 @@ class Texts(StoreUnderTest):
             Scope(tenant=f"{home.tenant}~", user=user, agent=agent, session=session)
             for user, agent, session in tricks
         ]
-        await self._apart(store, scopes, "scope")
+        await self._assert_apart(store, scopes, "scope")
 
-    async def _apart(self, store: Store, scopes: list[Scope], what: str) -> None:
+    async def _assert_apart(self, store: Store, scopes: list[Scope], what: str) -> None:
         written = [
             Record(collection="profile", id="same", kind=what, scope=scope, seq=n)
             for n, scope in enumerate(scopes)

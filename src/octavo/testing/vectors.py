@@ -15,7 +15,7 @@ from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, TellsDigests, Vector, VectorIndex
-from octavo.testing.subject import closed_at_the_end, on_opened, refused
+from octavo.testing.subject import close_at_end, on_opened, refuses
 from octavo.testing.texts import NAMES
 from octavo.vectors import open_vectors
 
@@ -74,13 +74,13 @@ class VectorSubject:
 
     def opened(self) -> AbstractAsyncContextManager[VectorIndex]:
         """An index to test, until the end of the block."""
-        return closed_at_the_end(self.open())
+        return close_at_end(self.open())
 
     def another(self) -> AbstractAsyncContextManager[VectorIndex]:
         """A second index, as another process would have it."""
         if not self.shared:
             pytest.skip("one at a time: `shared` is False")
-        return closed_at_the_end(self.again())
+        return close_at_end(self.again())
 
     async def compare(self, indexes: Sequence[VectorIndex], home: Home) -> None:
         """Put, replace and drop through any of the indexes; whichever is asked then answers as exact search does."""
@@ -112,7 +112,7 @@ class VectorSubject:
                 asked, inside = direction(source), scope(None, None, "", "x", "z")
                 wanted = source.choices([*collections, "turns", "a\0b"], k=3)
                 found = await reader.nearest(home.space, asked, inside, wanted, limit)
-                agree(found, rightly(kept.values(), asked, inside, wanted, limit))
+                assert_agree(found, nearest_exactly(kept.values(), asked, inside, wanted, limit))
             if isinstance(reader, TellsDigests):
                 key, one = source.choice(list(ever.items()))
                 digest = await reader.digest(home.space, one.collection, one.id, one.scope)
@@ -145,7 +145,7 @@ def plane(x: float, y: float, dimensions: int = SHORT) -> Vector:
     return array("f", [x, y, *[0] * LONG][:dimensions])
 
 
-def rightly(
+def nearest_exactly(
     entries: Iterable[Entry], vector: Vector, scope: Scope, collections: Sequence[str], limit: int
 ) -> list[Near]:
     """The answer that exact search gives, for vectors of unit length."""
@@ -154,7 +154,7 @@ def rightly(
     return sorted(found, key=lambda near: (-round(near.score, 5), near.key))[:limit]
 
 
-def agree(found: list[Near], right: list[Near]) -> None:
+def assert_agree(found: list[Near], right: list[Near]) -> None:
     """Hold an answer to the right one: the same entries with the same scores."""
     assert sorted((near.key, near.digest) for near in found) == sorted(
         (near.key, near.digest) for near in right
@@ -215,7 +215,7 @@ class Entries(VectorSubject):
         assert await index.nearest(home.space, asked, home.scope(), ["messages"], 2) == found[:2]
         assert await index.nearest(home.space, asked, home.scope(), ["messages"], 0) == []
         assert await index.nearest(home.space, asked, home.scope(), [], 5) == []
-        await refused(InvalidQuery, index.nearest(home.space, asked, home.scope(), ["messages"], -1), "limit")
+        await refuses(InvalidQuery, index.nearest(home.space, asked, home.scope(), ["messages"], -1), "limit")
 
     @on_an_index
     async def test_ties(self, index: VectorIndex, home: Home) -> None:
@@ -244,7 +244,7 @@ class Entries(VectorSubject):
             pages = [page async for page in index.walk(home.space, size)]
             assert [one for page in pages for one in page] == right
             assert [len(page) for page in pages[:-1]] == [size] * (len(pages) - 1)
-        await refused(InvalidQuery, keys(index, home.space, 0), "size")
+        await refuses(InvalidQuery, keys(index, home.space, 0), "size")
         for entry in entries[::3]:
             found = await index.nearest(home.space, entry.vector, entry.scope, ["messages"], 5)
             assert [(near.key, near.digest, near.score) for near in found] == [(entry.key, entry.id, 1.0)]
@@ -291,23 +291,23 @@ class Entries(VectorSubject):
         good, nan = home.entry("a", plane(1, 0, LONG)), float("nan")
         await index.put(home.space, [good])
         wrong = index.put(home.space, [home.entry("b", plane(1, 0))])
-        said = await refused(InvalidRecord, wrong, f"{LONG} dimensions")
+        said = await refuses(InvalidRecord, wrong, f"{LONG} dimensions")
         assert f"got one of {SHORT}" in said
         mixed = index.put(home.space, [home.entry("b", plane(0, 1, LONG)), home.entry("c", plane(1, 0))])
-        await refused(InvalidRecord, mixed, f"{SHORT} and {LONG}")
+        await refuses(InvalidRecord, mixed, f"{SHORT} and {LONG}")
         for vector in (plane(0, 0, 0), plane(0, 0, LONG), plane(nan, 0, LONG), plane(math.inf, 0, LONG)):
             put = index.put(home.space, [home.entry("b", plane(0, 1, LONG)), home.entry("c", vector)])
-            await refused(InvalidRecord, put, "direction")
+            await refuses(InvalidRecord, put, "direction")
             asked = index.nearest(home.space, vector, home.scope(), ["messages"], 5)
-            await refused(InvalidQuery, asked, "direction")
+            await refuses(InvalidQuery, asked, "direction")
         for id_ in ("", "a\0", "x" * 256):
-            await refused(InvalidRecord, index.put(home.space, [home.entry(id_, plane(0, 1, LONG))]))
+            await refuses(InvalidRecord, index.put(home.space, [home.entry(id_, plane(0, 1, LONG))]))
         for bad in ({"collection": "no such"}, {"digest": "\ud800"}, {"scope": home.scope(user="x" * 256)}):
-            await refused(InvalidRecord, index.put(home.space, [home.entry("b", plane(0, 1, LONG), **bad)]))
+            await refuses(InvalidRecord, index.put(home.space, [home.entry("b", plane(0, 1, LONG), **bad)]))
         for space in ("", "a\0", "x" * 256):
-            await refused(InvalidRecord, index.put(space, [good]), "space")
+            await refuses(InvalidRecord, index.put(space, [good]), "space")
         short = index.nearest(home.space, plane(1, 0), home.scope(), ["messages"], 5)
-        await refused(InvalidRecord, short, f"{LONG} dimensions")
+        await refuses(InvalidRecord, short, f"{LONG} dimensions")
         assert await keys(index, home.space) == [(good.key, good.digest)]
 
 
@@ -365,13 +365,13 @@ class Lives(VectorSubject):
         await index.drop(home.space, [entry.key for entry in entries[:10]])
         await index.complete(home.space)
         await index.close()
-        async with closed_at_the_end(self.again()) as later:
+        async with close_at_end(self.again()) as later:
             assert await keys(later, home.space) == sorted((e.key, e.digest) for e in entries[10:])
             space = Space(name=home.space, dimensions=SHORT, complete=True, entries=len(entries) - 10)
             assert await find_space(later, home.space) == space
             asked = direction(source)
             found = await later.nearest(home.space, asked, home.scope(), ["messages"], 200)
-            agree(found, rightly(entries[10:], asked, home.scope(), ["messages"], 200))
+            assert_agree(found, nearest_exactly(entries[10:], asked, home.scope(), ["messages"], 200))
 
     @on_an_index
     async def test_use_after_close(self, index: VectorIndex, home: Home) -> None:
@@ -380,17 +380,17 @@ class Lives(VectorSubject):
             assert entered is index
         await index.close()
         entry = home.entry("a", plane(1, 0))
-        await refused(StoreClosed, index.put(home.space, [entry]))
-        await refused(StoreClosed, index.drop(home.space, [entry.key]))
-        await refused(StoreClosed, index.nearest(home.space, entry.vector, home.scope(), ["messages"], 5))
-        await refused(StoreClosed, keys(index, home.space))
+        await refuses(StoreClosed, index.put(home.space, [entry]))
+        await refuses(StoreClosed, index.drop(home.space, [entry.key]))
+        await refuses(StoreClosed, index.nearest(home.space, entry.vector, home.scope(), ["messages"], 5))
+        await refuses(StoreClosed, keys(index, home.space))
         for verb in (
             index.spaces(),
             index.complete(home.space),
             index.forget(home.space),
             index.__aenter__(),
         ):
-            await refused(StoreClosed, verb)
+            await refuses(StoreClosed, verb)
 
     @on_an_index
     async def test_recall(self, index: VectorIndex, home: Home) -> None:
@@ -413,7 +413,7 @@ class Lives(VectorSubject):
             shares = []
             for _ in range(20):
                 asked = near(source.choice(topics))
-                right = {n.key for n in rightly(inside, asked, scope, ["messages"], 10)}
+                right = {n.key for n in nearest_exactly(inside, asked, scope, ["messages"], 10)}
                 found = await index.nearest(home.space, asked, scope, ["messages"], 10)
                 assert len(found) == 10
                 shares.append(len(right & {n.key for n in found}) / 10)

@@ -9,7 +9,7 @@ from octavo.errors import Conflict, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store, walk
-from octavo.testing.subject import NOON, StoreUnderTest, count, ids, message, messages, on_a_store, refused
+from octavo.testing.subject import NOON, StoreUnderTest, count, ids, message, messages, on_a_store, refuses
 
 
 def _note(name: str, home: Scope, text: str = "") -> Record:
@@ -23,7 +23,7 @@ class Writes(StoreUnderTest):
         all_of_it = Query(collection="messages", scope=home)
         one, none = (replace(all_of_it, ids=(name,)) for name in ("a", "z"))
         a, b, new = _note("a", home, "old"), _note("b", home), _note("new", home)
-        await refused(Conflict, store.apply([Add([], expect=1)]), "expected 1 record and met 0")
+        await refuses(Conflict, store.apply([Add([], expect=1)]), "expected 1 record and met 0")
         assert await store.apply([Add([a, b, a], expect=2)]) == [2]
         assert await store.apply([Add([a], expect=0), Change(query=one, text="old", expect=1)]) == [0, 0]
         unmet: list[Op] = [
@@ -38,7 +38,7 @@ class Writes(StoreUnderTest):
         half: list[Op] = [Change(query=one, text="half"), Add([_note("half", home)])]
         for op in unmet:
             for batch in ([op], [*half, op], [op, *half]):
-                await refused(Conflict, store.apply(batch), "nothing of its batch was applied")
+                await refuses(Conflict, store.apply(batch), "nothing of its batch was applied")
         found = await store.find(all_of_it)
         assert [(record.id, record.text) for record in found] == [("a", "old"), ("b", "")]
         assert (await store.tally(all_of_it)).total == 2
@@ -50,7 +50,7 @@ class Writes(StoreUnderTest):
             1,
         ]
         for bad in (-1, "1", 1.5):
-            await refused(InvalidQuery, store.apply([Remove(one, expect=bad)]), "expect must be")  # type: ignore[arg-type]
+            await refuses(InvalidQuery, store.apply([Remove(one, expect=bad)]), "expect must be")  # type: ignore[arg-type]
 
     @on_a_store
     async def test_of_many_who_expect_the_same_one_wins(self, store: Store, home: Scope) -> None:
@@ -82,8 +82,8 @@ class Writes(StoreUnderTest):
         await store.apply([Add([_note("a", home, "old")])])
         bad = message("", home)
         batch: list[Op] = [Add([_note("b", home)]), Change(query=query, text="new"), Remove(query)]
-        await refused(InvalidRecord, store.apply([*batch, Add([bad])]))
-        await refused(InvalidQuery, store.apply([*batch, Remove(Query(collection="messages", limit=-1))]))
+        await refuses(InvalidRecord, store.apply([*batch, Add([bad])]))
+        await refuses(InvalidQuery, store.apply([*batch, Remove(Query(collection="messages", limit=-1))]))
         assert [(record.id, record.text) for record in await store.find(query)] == [("a", "old")]
         counts = await store.apply(
             [

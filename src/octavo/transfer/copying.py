@@ -262,7 +262,7 @@ async def copy(
 
     With `resume`, an interrupted copy that is called again with the same file goes on where it stopped.
     """
-    size = checked_size(batch)
+    size = check_size(batch)
     reach = await CopiedRecords.of(source, collections, scope)
     with Trail(resume, reach.run("copy")) as trail:
         moved = await move(source, reach, _StoreSink(target), trail, size, progress)
@@ -295,7 +295,7 @@ async def _pages(store: Store, query: Query, after: Cursor, size: int) -> AsyncI
         limit = max(1, min(size, PAGE_BYTES * len(page) // weight_bytes))
 
 
-def checked_size(batch: int) -> int:
+def check_size(batch: int) -> int:
     """The size of a batch, or ConfigError."""
     if batch < 1:
         raise ConfigError(f"a batch must have 1 record or more; got {batch}")

@@ -17,7 +17,7 @@ from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record, seal
 from octavo.kernel.model import Add, Record, Scope
 from octavo.kernel.ports import Store
-from octavo.kernel.text import printable_json, spell
+from octavo.kernel.text import escape_json_controls, spell
 from octavo.transfer.copying import (
     PAGE_BYTES,
     CopiedRecords,
@@ -25,13 +25,13 @@ from octavo.transfer.copying import (
     Moved,
     Progress,
     Trail,
-    checked_size,
+    check_size,
     move,
 )
 from octavo.util.disk import sync_folder
 from octavo.util.file_modes import keep_mode, open_file
 from octavo.util.system import POSIX, lock_file
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 FORMAT = 1
 #: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.
@@ -103,7 +103,7 @@ async def export(
     A file appears under its name only when it is whole: until then it is called `….part`. With `resume`, an
     interrupted export that is called again with the same file goes on where it stopped.
     """
-    size = checked_size(batch)
+    size = check_size(batch)
     reach = reach or await CopiedRecords.of(store, collections, scope)
     with (
         _open_target(to) as out,
@@ -141,7 +141,7 @@ class _LineStream:
 
     def write(self, spelled: bytes) -> int:
         """Write lines, and answer how long the file is now."""
-        self._stream.write(printable_json(spelled.decode()).encode())  # it may be a terminal
+        self._stream.write(escape_json_controls(spelled.decode()).encode())  # it may be a terminal
         self._stream.flush()
         return 0
 
@@ -250,7 +250,7 @@ async def import_(
     handed over instead and the import goes on. With `resume`, an interrupted import that is called again with the same
     file goes on where it stopped. While importing, the total told to `progress` is an estimate.
     """
-    size = checked_size(batch)
+    size = check_size(batch)
     name = Path(source).name if isinstance(source, Path | str) else ""
     run = spell(["import", name])
     with _open_source(source) as (lines, raw), Trail(resume if name else None, run) as trail:
@@ -292,12 +292,12 @@ class _Import:
 
     async def run(self, size: int) -> Moved:
         await self._take_up()
-        while line := await self._next():
+        while line := await self._read_line():
             await self._read(line)
             if len(self.batch) >= size or self.batch_bytes >= PAGE_BYTES:
                 await self._flush()
         if self.owed is not None:
-            await self._bad(BadLine(self.line + 1, "the export was cut short: its end line is missing"))
+            await self._tell(BadLine(self.line + 1, "the export was cut short: its end line is missing"))
         await self._flush()
         self.trail.clear()
         return self.moved
@@ -318,7 +318,7 @@ class _Import:
         self.line, self.offset, self.crc, self.owed = last.line, last.offset, last.crc, last.owed
         self.moved.resumed = last.read
 
-    async def _next(self) -> bytes:
+    async def _read_line(self) -> bytes:
         """The next line, or b"" at the end; what can be read no further stops the import whatever the policy."""
         try:
             line = self.lines.readline(MAX_LINE_BYTES)
@@ -346,17 +346,17 @@ class _Import:
         except ValueError as error:
             torn = not line.endswith(b"\n")
             reason = f"the last line is torn: {error}" if torn else str(error)
-            await self._bad(BadLine(self.line, reason, line))
+            await self._tell(BadLine(self.line, reason, line))
             self.owed = None if torn or self.owed is None else self.owed + 1
             return
         if isinstance(found, Header):
             if self.owed is not None:
-                await self._bad(BadLine(self.line, "a second export begins before the first one's end line"))
+                await self._tell(BadLine(self.line, "a second export begins before the first one's end line"))
             self.owed = 0
         elif isinstance(found, End):
             if self.owed is not None and self.owed != found.octavo_export_end:
-                reason = f"the export had {several(found.octavo_export_end, 'record')}, here: {self.owed}"
-                await self._bad(BadLine(self.line, reason))
+                reason = f"the export had {pluralize(found.octavo_export_end, 'record')}, here: {self.owed}"
+                await self._tell(BadLine(self.line, reason))
             self.owed = None
         else:
             self.batch.append(found)
@@ -364,7 +364,7 @@ class _Import:
             if self.owed is not None:
                 self.owed += 1
 
-    async def _bad(self, bad: BadLine) -> None:
+    async def _tell(self, bad: BadLine) -> None:
         """Hand a bad line over, or stop at it when nobody takes it."""
         if self.on_bad is None:
             await self._stop(bad)

@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from octavo.errors import StoreUnavailable
 from octavo.util.file_modes import keep_mode, make_folder, open_file
-from octavo.util.system import after_fork, lock_file, open_folder, unlock_file
+from octavo.util.system import call_after_fork, lock_file, open_folder, unlock_file
 
 
 class FileLock:
@@ -78,7 +78,7 @@ def _close_locks() -> None:
         lock.close()
 
 
-after_fork(_close_locks)
+call_after_fork(_close_locks)
 
 
 def is_current(fd: int, path: str | Path) -> bool:

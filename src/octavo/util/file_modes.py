@@ -58,12 +58,12 @@ def keep_mode(new: Path, old: Path) -> None:
         new.chmod(stat.S_IMODE(old.stat().st_mode))
 
 
-def access(path: Path) -> tuple[str, str]:
+def describe_access(path: Path) -> tuple[str, str]:
     """Who may read a file or folder, in words, and the cure if everybody on this machine may."""
     if not POSIX:
         return "who may read it is in the system's own lists", ""
     mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & _OTHERS and _reached(path):
+    if mode & _OTHERS and _is_reachable(path):
         return (
             f"{mode:04o}: every account of this machine",
             f"others can read what is kept; chmod -R o= {path}*",
@@ -71,7 +71,7 @@ def access(path: Path) -> tuple[str, str]:
     return f"{mode:04o}: this account{' and its group' if mode & 0o070 else ''}", ""
 
 
-def usable_folder(path: Path) -> bool:
+def is_usable_folder(path: Path) -> bool:
     """Whether files can be made in this folder, or it can be made itself; nothing is made to find out."""
     while not os.path.lexists(path) and path != path.parent:
         path = path.parent
@@ -87,8 +87,8 @@ def write_obstacle(path: str) -> str:
     return "" if writable else "this account may not write there"
 
 
-def _reached(path: Path) -> bool:
-    """Whether the folders above let others in."""
+def _is_reachable(path: Path) -> bool:
+    """Whether the folders above let other accounts in."""
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
 
 

@@ -83,7 +83,7 @@ class Meter:
         return numbers
 
 
-def merged(families: Mapping[str, Family], parts: Iterable[Samples]) -> Samples:
+def merge_samples(families: Mapping[str, Family], parts: Iterable[Samples]) -> Samples:
     """The samples of several processes as those of one."""
     whole: Samples = {}
     for part in parts:

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import ClassVar, Self
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
-from octavo.util.system import after_fork
+from octavo.util.system import call_after_fork
 
 # Where something is open that was closed, or is the parent's: in no loop, nor without one.
 _NOWHERE = object()
@@ -49,13 +49,13 @@ class Opening:
             await self._stay.aclose()
 
     async def __aenter__(self) -> Self:
-        await self._ready()
+        await self._ensure_open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _ready(self) -> None:
+    async def _ensure_open(self) -> None:
         if self._closed:
             raise StoreClosed(f"this {type(self).__name__} was closed; open another with {self.opener}")
         if self._forked:
@@ -82,12 +82,12 @@ class Opening:
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened
                     await self._close()
                     raise StoreClosed(f"this {type(self).__name__} was closed while it was opened")
-                self._stay = self._stays()
+                self._stay = self._leave_with_loop()
                 await anext(self._stay)
                 self._open_on = loop
 
     def _settle(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
-        """Belong to this event loop, or say that it belongs to another; answer the lock around opening."""
+        """Bind this to the running event loop; return the lock around opening. StoreError when another loop uses it."""
         with _settling:
             if self._home is not loop and not self._forked:
                 if self._home is not None and not self._home.is_closed():
@@ -103,8 +103,8 @@ class Opening:
             self._gate = self._gate or asyncio.Lock()
             return self._gate
 
-    async def _stays(self) -> AsyncGenerator[None, None]:
-        """Waits for the end of the event loop, which closes its generators: no connection outlives its loop."""
+    async def _leave_with_loop(self) -> AsyncGenerator[None, None]:
+        """Wait for the end of the event loop, which closes its generators, then leave: no connection outlives its loop."""
         try:
             yield
         finally:
@@ -131,8 +131,8 @@ _settled: "weakref.WeakSet[Opening]" = weakref.WeakSet()
 _inherited: list[Opening] = []
 
 
-def _after_fork() -> None:
-    """In the child: nothing that was opened may be used, nor collected, which would say goodbye in the parent's name."""
+def _reset_after_fork() -> None:
+    """In the child: what was opened is neither used nor collected, which would close the parent's connections."""
     global _settling  # noqa: PLW0603 - another thread may have held it
     _settling = threading.Lock()
     for opened in list(_settled):
@@ -140,4 +140,4 @@ def _after_fork() -> None:
         _inherited.append(opened)
 
 
-after_fork(_after_fork)
+call_after_fork(_reset_after_fork)

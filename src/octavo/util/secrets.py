@@ -21,8 +21,8 @@ _KEY_BYTES = 32
 _SECRET_OPTION = re.compile(r"([?&][^=&]*(?:pass|pwd|secret|token|key)[^=&]*=)([^&]*)", re.IGNORECASE)
 
 
-def shown(url: str) -> str:
-    """The URL with every password in it replaced by …"""
+def mask_url(url: str) -> str:
+    """Replace every password in a URL by …"""
     scheme, mark, rest = url.partition("://")
     # From the last @: a password may hold one. What is hidden too much costs nothing.
     who, at, where = rest.rpartition("@")
@@ -30,10 +30,10 @@ def shown(url: str) -> str:
     return _SECRET_OPTION.sub(r"\1…", f"{scheme}{mark}{user}{colon}{'…' if colon else ''}{at}{where}")
 
 
-def hidden(text: str, urls: Iterable[str]) -> str:
-    """The text without these URLs' passwords: a driver may repeat what it was given."""
+def mask_passwords(text: str, urls: Iterable[str]) -> str:
+    """Replace these URLs' passwords in a text by …: a driver's error may repeat the URL it was given."""
     for url in urls:
-        text = text.replace(url, shown(url))
+        text = text.replace(url, mask_url(url))
         password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
         parts = {password, *(found[1] for found in _SECRET_OPTION.findall(url))}
         for secret in sorted({*parts, *map(unquote, parts)}, key=len, reverse=True):

@@ -3,7 +3,7 @@
 A face is written once, as coroutines. `blocking` makes of each a method that waits for the answer, `awaiting` one that
 can be awaited on any event loop. Connections belong to the loop they were made on, so both run in the same thread.
 
-Work that is long is done on an event loop `in_turns`: others are served between two steps of it.
+Work that is long is done on an event loop `run_in_turns`: others are served between two steps of it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from concurrent import futures
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from octavo.errors import StoreClosed
-from octavo.util.system import after_fork
+from octavo.util.system import call_after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -108,19 +108,19 @@ class Portal:
                 )
         with self._starting:
             try:
-                loop = self._running()
+                loop = self._start_loop()
             except BaseException:
                 work.close()  # or Python warns that it was never awaited
                 raise
             return asyncio.run_coroutine_threadsafe(work, loop)
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
         if self._closed:
             raise StoreClosed("this memory was closed; open another")
         if self._loop is None:
             loop = asyncio.new_event_loop()
             # A daemon: a program that forgets to close must still be able to end.
-            thread = threading.Thread(target=_live, args=(loop,), name=self._name, daemon=True)
+            thread = threading.Thread(target=_run_loop, args=(loop,), name=self._name, daemon=True)
             thread.start()
             self._loop, self._thread = loop, thread
         return self._loop
@@ -141,7 +141,7 @@ class Portal:
                 loop.call_soon_threadsafe(cancel)
 
 
-def _live(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -158,17 +158,17 @@ def _live(loop: asyncio.AbstractEventLoop) -> None:
 _shared = Portal()  # its thread starts with the first call
 
 
-def portal() -> Portal:
+def shared_portal() -> Portal:
     """The thread on which blocking calls of all `Twins` run; it ends with the process."""
     return _shared
 
 
-def _after_fork() -> None:
+def _reset_after_fork() -> None:
     global _shared  # noqa: PLW0603 - one for the process is the point
     _shared = Portal()  # a thread does not outlive a fork
 
 
-after_fork(_after_fork)
+call_after_fork(_reset_after_fork)
 
 
 class Faced(Protocol[B_co]):
@@ -242,12 +242,12 @@ class Twins:
             twin = f"a{verb}"
             if not all(inspect.isfunction(getattr(cls, name, None)) for name in (verb, twin)):
                 continue
-            plain, awaited = (_writer(cls, name) for name in (verb, twin))
+            plain, awaited = (_find_definition(cls, name) for name in (verb, twin))
             # Of the very method that is written: through `self`, each of the two would end up in the other.
             if plain < awaited:
-                setattr(cls, twin, threaded(getattr(cls, verb)))
+                setattr(cls, twin, as_async(getattr(cls, verb)))
             elif awaited < plain:
-                setattr(cls, verb, waited(getattr(cls, twin)))
+                setattr(cls, verb, as_plain(getattr(cls, twin)))
 
     def refuse_deadlock(self) -> None:
         """RuntimeError when a blocking call from here would wait for itself."""
@@ -259,50 +259,50 @@ class Twins:
         except RuntimeError:
             work.close()  # or Python warns that it was never awaited
             raise
-        return portal().call(work)
+        return shared_portal().call(work)
 
-    async def _away(self, work: Callable[[], T]) -> T:
-        """Do what may block, without blocking the event loop."""
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
+        """Run blocking work on a thread, so that the event loop goes on."""
         return await asyncio.to_thread(work)
 
 
 W = TypeVar("W", bound=Twins)
 
 
-def waited(method: Callable[Concatenate[W, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[W, P], T]:
+def as_plain(method: Callable[Concatenate[W, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[W, P], T]:
     """The plain form of a coroutine of `Twins`: it blocks until the answer is there."""
 
     @functools.wraps(method)
     def plain(self: W, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._wait(method(self, *args, **kwargs))
 
-    return _renamed(plain, method.__name__.replace("a", "", 1))
+    return _rename(plain, method.__name__.replace("a", "", 1))
 
 
-def threaded(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, P], Coroutine[Any, Any, T]]:
+def as_async(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, P], Coroutine[Any, Any, T]]:
     """The awaited form of a plain method of `Twins`: it runs on another thread."""
 
     @functools.wraps(method)
     async def awaited(self: W, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._away(functools.partial(method, self, *args, **kwargs))
+        return await self._run_in_thread(functools.partial(method, self, *args, **kwargs))
 
-    return _renamed(awaited, f"a{method.__name__}")
+    return _rename(awaited, f"a{method.__name__}")
 
 
-def _writer(cls: type, name: str) -> int:
-    """Where among a class and its bases, the class first, an attribute is written."""
+def _find_definition(cls: type, name: str) -> int:
+    """The place in the class's `__mro__` of the first class that defines an attribute; 0 is the class itself."""
     return next(at for at, base in enumerate(cls.__mro__) if name in vars(base))
 
 
-def _renamed(function: T, name: str) -> T:
-    """The function under this name, as tracebacks and `help` show it."""
+def _rename(function: T, name: str) -> T:
+    """Give a function the name that tracebacks and `help` show; return it."""
     function.__qualname__ = function.__qualname__.removesuffix(function.__name__) + name  # type: ignore[attr-defined]
     function.__name__ = name  # type: ignore[attr-defined]
     return function
 
 
-async def in_turns(work: Generator[Any, None, T]) -> T:
-    """Take the steps of a work to its end; nobody else on this loop waits longer than for one step and a hundredth of a second.
+async def run_in_turns(work: Generator[Any, None, T]) -> T:
+    """Run a generator to its end in turns with other tasks, which wait no longer than one step and a hundredth of a second.
 
     A step must be short by itself: while a regular expression runs, neither a task nor a thread gets a turn.
     """
@@ -336,8 +336,8 @@ async def let_others(size: int) -> None:
         await asyncio.sleep(0)
 
 
-def at_once(work: Generator[Any, None, T]) -> T:
-    """Take all steps of a work in one go."""
+def run_steps(work: Generator[Any, None, T]) -> T:
+    """Run a generator to its end in one go; return what it returns."""
     while True:
         try:
             next(work)

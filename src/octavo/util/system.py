@@ -8,7 +8,7 @@ from typing import Any
 from octavo.errors import StoreError
 
 
-def optional_module(name: str) -> Any:
+def import_optional(name: str) -> Any:
     """A module of Python's library, or None where this system has none of that name."""
     try:
         return importlib.import_module(name)
@@ -16,7 +16,7 @@ def optional_module(name: str) -> Any:
         return None
 
 
-_fcntl, _msvcrt = optional_module("fcntl"), optional_module("msvcrt")
+_fcntl, _msvcrt = import_optional("fcntl"), import_optional("msvcrt")
 
 #: Files have modes, and one that is open can be renamed and replaced. Neither is so on Windows.
 POSIX = _fcntl is not None
@@ -29,7 +29,7 @@ WARY: int = BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LOCKED_BYTE = 2**30
 
 
-def after_fork(function: Callable[[], None]) -> None:
+def call_after_fork(function: Callable[[], None]) -> None:
     """Have this called in the child of every fork; where nothing forks, never."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=function)

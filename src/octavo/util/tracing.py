@@ -127,7 +127,7 @@ def stop_tracing() -> None:
     _tracer, _contents = None, False
 
 
-def tracing() -> bool:
+def is_tracing() -> bool:
     """Whether spans are made here and now."""
     return _tracer is not None and not _left_out.get()
 

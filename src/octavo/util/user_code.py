@@ -32,16 +32,16 @@ class Caught:
     error: Exception | None = None
 
 
-def said(error: BaseException) -> str:
-    """The words of an error, or its kind when it has none or cannot say them."""
+def describe_error(error: BaseException) -> str:
+    """The message of an error, or the name of its class when it has no message or its `__str__` fails."""
     try:
         return str(error) or type(error).__name__
     except Exception:  # noqa: BLE001 - an error's own __str__ is somebody else's code too
         return type(error).__name__
 
 
-async def attempted(work: Awaitable[T]) -> Attempt[T]:
-    """Await somebody else's code. Its errors, whatever they are, are answers; being cancelled is still raised."""
+async def attempt(work: Awaitable[T]) -> Attempt[T]:
+    """Await somebody else's code and return its value or its error; being cancelled is still raised."""
     try:
         return Attempt(await work, None)
     except asyncio.CancelledError as error:
@@ -56,11 +56,11 @@ async def attempted(work: Awaitable[T]) -> Attempt[T]:
         return Attempt(None, error)
 
 
-async def called(function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
-    """What a function answers, async or not; one that is not runs in a thread, beside the event loop."""
+async def call_function(function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    """Call a function, async or not, and return its answer; one that is not async runs on a thread."""
     if _is_async(function):
         return await function(*args, **named)
-    answer = await asyncio.to_thread(_in_thread, function, args, named)
+    answer = await asyncio.to_thread(_call_in_thread, function, args, named)
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -72,7 +72,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _in_thread(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def _call_in_thread(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
     try:
         return function(*args, **named)
     except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
@@ -80,8 +80,8 @@ def _in_thread(function: Callable[..., Any], args: Sequence[Any], named: Mapping
 
 
 @contextmanager
-def caught() -> Iterator[Caught]:
-    """Whatever goes wrong inside is kept for the caller to look at; being cancelled or interrupted is still raised."""
+def catch_error() -> Iterator[Caught]:
+    """Catch any exception from inside for the caller to look at; being cancelled or interrupted is still raised."""
     outcome = Caught()
     try:
         yield outcome
@@ -90,8 +90,8 @@ def caught() -> Iterator[Caught]:
 
 
 @contextmanager
-def foreign(what: str, kind: type[OctavoError] = ModelError) -> Iterator[None]:
-    """Whatever goes wrong inside is an error of this kind that names `what`, with its cause; Octavo's own errors stay."""
+def translate_errors(what: str, kind: type[OctavoError] = ModelError) -> Iterator[None]:
+    """Raise any exception from inside as an error of this kind that names `what`; Octavo's own errors stay as they are."""
     try:
         yield
     except OctavoError:

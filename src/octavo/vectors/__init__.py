@@ -44,7 +44,7 @@ def open_vectors(url: str) -> VectorIndex:
     scheme, mark, _ = url.partition("://")
     if not mark:
         raise ConfigError(
-            f"{_shown(url)!r} is not the URL of a vector index; try sqlite:///octavo.db or memory://"
+            f"{_mask_url(url)!r} is not the URL of a vector index; try sqlite:///octavo.db or memory://"
         )
     return _opener(scheme.partition("+")[0].lower())(url)
 
@@ -52,7 +52,7 @@ def open_vectors(url: str) -> VectorIndex:
 def _opener(scheme: str) -> Callable[[str], VectorIndex]:
     if (path := SCHEMES.get(scheme)) is not None:
         module, _, name = path.partition(":")
-        opener: Callable[[str], VectorIndex] = getattr(_module(module), name)
+        opener: Callable[[str], VectorIndex] = getattr(_import(module), name)
         return opener
     from importlib.metadata import entry_points  # slow to load, and hardly ever needed
 
@@ -64,7 +64,7 @@ def _opener(scheme: str) -> Callable[[str], VectorIndex]:
     raise ConfigError(f"unknown vector index scheme {scheme!r}; known: {known}")
 
 
-def _module(name: str) -> Any:
+def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -77,7 +77,7 @@ def _module(name: str) -> Any:
         ) from error
 
 
-def _shown(url: str) -> str:
+def _mask_url(url: str) -> str:
     """A URL fit for an error message: what stands before an @ or after a ? may be a secret."""
     bare = url.partition("?")[0]
     return bare if "@" not in bare else "…@" + bare.rpartition("@")[2]
@@ -85,5 +85,5 @@ def _shown(url: str) -> str:
 
 def __getattr__(name: str) -> Any:
     if name in _CLASSES:
-        return getattr(_module(f"{__name__}.{_CLASSES[name]}"), name)
+        return getattr(_import(f"{__name__}.{_CLASSES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

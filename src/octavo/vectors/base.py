@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 import msgspec
 
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.kernel.codec import answerable, seal
+from octavo.kernel.codec import is_answerable, seal
 from octavo.kernel.model import Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.util.opening import Opening
@@ -28,20 +28,20 @@ class BaseIndex(Opening):
     async def put(self, space: str, entries: Sequence[Entry]) -> None:
         """Keep these, in place of entries of the same key; the first ones make the space."""
         _check_space(space)
-        kept = {entry.key: entry for entry in map(_checked, entries)}  # of two with one key, the later stays
+        kept = {entry.key: entry for entry in map(_check, entries)}  # of two with one key, the later stays
         sizes = {len(entry.vector) for entry in kept.values()}
         if len(sizes) > 1:
             low, high = min(sizes), max(sizes)
             raise InvalidRecord(f"vectors of one space have one length; got {low} and {high} dimensions")
-        await self._ready()
+        await self._ensure_open()
         if kept:
             await self._put(space, list(kept.values()))
 
     async def drop(self, space: str, keys: Sequence[EntryKey]) -> None:
         """Forget these; a key that is not kept, or a space that is not there, is nothing to do."""
-        await self._ready()
-        sayable = [key for key in dict.fromkeys(keys) if _sayable(key.collection, key.id, key.scope_key)]
-        if sayable and _sayable(space):
+        await self._ensure_open()
+        sayable = [key for key in dict.fromkeys(keys) if _is_storable(key.collection, key.id, key.scope_key)]
+        if sayable and _is_storable(space):
             await self._drop(space, sayable)
 
     async def nearest(
@@ -51,20 +51,21 @@ class BaseIndex(Opening):
         if limit < 0:
             raise InvalidQuery(f"limit must be 0 or more; got {limit}")
         try:
-            asked = _unit(vector)
+            asked = _normalise(vector)
         except InvalidRecord as error:
             raise InvalidQuery(f"nothing is near this vector: {error}") from None
-        await self._ready()
-        wanted = [name for name in dict.fromkeys(collections) if _sayable(name)]
-        within = answerable(Query(collection="vectors", scope=scope))
-        if not (limit and wanted and within and _sayable(space)):
+        await self._ensure_open()
+        wanted = [name for name in dict.fromkeys(collections) if _is_storable(name)]
+        within = is_answerable(Query(collection="vectors", scope=scope))
+        if not (limit and wanted and within and _is_storable(space)):
             return []
         return await self._nearest(space, asked, scope, wanted, limit)
 
     async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
         """The digest of the text that the vector of a record was made from; None where it has none."""
-        await self._ready()
-        if not _sayable(space, collection, id_) or not answerable(Query(collection="vectors", scope=scope)):
+        await self._ensure_open()
+        within = is_answerable(Query(collection="vectors", scope=scope))
+        if not within or not _is_storable(space, collection, id_):
             return None
         return await self._digest(space, EntryKey(collection, id_, scope.key), scope)
 
@@ -72,26 +73,26 @@ class BaseIndex(Opening):
         """Every key with its digest, in pages, ordered by key."""
         if size < 1:
             raise InvalidQuery(f"size must be 1 or more; got {size}")
-        await self._ready()
-        if _sayable(space):
+        await self._ensure_open()
+        if _is_storable(space):
             async for page in self._walk(space, size):
                 yield page
 
     async def spaces(self) -> list[Space]:
         """The spaces kept, ordered by name."""
-        await self._ready()
+        await self._ensure_open()
         return sorted(await self._spaces(), key=lambda space: space.name)
 
     async def complete(self, space: str) -> None:
         """Note that every record now has its vector here, so that the space may serve."""
-        await self._ready()
-        if _sayable(space):
+        await self._ensure_open()
+        if _is_storable(space):
             await self._complete(space)
 
     async def forget(self, space: str) -> None:
         """Remove a whole space."""
-        await self._ready()
-        if _sayable(space):
+        await self._ensure_open()
+        if _is_storable(space):
             await self._forget(space)
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
@@ -121,14 +122,14 @@ class BaseIndex(Opening):
         raise NotImplementedError
 
 
-def _checked(entry: Entry) -> Entry:
+def _check(entry: Entry) -> Entry:
     """The entry with "" in its scope taken as None and its vector at unit length, or InvalidRecord."""
     # The edge of the stores: an entry that is kept here belongs to a record that can be kept there.
     sealed = seal(
         Record(collection=entry.collection, id=entry.id, scope=entry.scope, text=entry.digest, seq=0)
     )
     try:
-        vector = _unit(entry.vector)
+        vector = _normalise(entry.vector)
     except InvalidRecord as error:
         raise InvalidRecord(f"the vector of {entry.id[:80]!r} of {entry.collection!r}: {error}") from None
     if vector is entry.vector and sealed.scope == entry.scope:
@@ -136,7 +137,7 @@ def _checked(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, scope=sealed.scope, vector=vector)
 
 
-def _unit(vector: Vector) -> Vector:
+def _normalise(vector: Vector) -> Vector:
     floats = vector if isinstance(vector, array) and vector.typecode == "f" else array("f", vector)
     length = math.hypot(*floats)
     if not (0 < length < math.inf):  # also when it is not a number
@@ -148,13 +149,13 @@ def _unit(vector: Vector) -> Vector:
 
 
 def _check_space(space: str) -> None:
-    if not space or not _sayable(space) or len(space.encode()) > MAX_SPACE_BYTES:
+    if not space or not _is_storable(space) or len(space.encode()) > MAX_SPACE_BYTES:
         raise InvalidRecord(
             f"a space is named in 1 to {MAX_SPACE_BYTES} bytes of UTF-8 without NUL; got {space[:80]!r}"
         )
 
 
-def _sayable(*names: str) -> bool:
+def _is_storable(*names: str) -> bool:
     """Whether these could be the names of anything kept; no driver sees those that could not."""
     try:
         return all(b"\0" not in name.encode() for name in names)
@@ -162,7 +163,7 @@ def _sayable(*names: str) -> bool:
         return False
 
 
-def checked_prefix(prefix: str) -> str:
+def check_prefix(prefix: str) -> str:
     """What stands before the names of tables, which must be a plain identifier since it becomes part of them."""
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ConfigError(f"bad prefix {prefix!r}: letters, digits and _ only, 31 at most")
@@ -198,12 +199,12 @@ def mismatch(space: str, kept: int, got: int) -> InvalidRecord:
     return InvalidRecord(f"space {space!r} holds vectors of {kept} dimensions; got one of {got}")
 
 
-def cosine(score: float) -> float:
+def round_score(score: float) -> float:
     """A score as it is told: rounded past what 32-bit floats can tell apart, so that equals tie on every machine."""
     return max(-1.0, min(1.0, round(score, 6))) + 0.0
 
 
-def best(found: list[Near], limit: int) -> list[Near]:
+def take_nearest(found: list[Near], limit: int) -> list[Near]:
     """The nearest of these in their one order: by score, then by key."""
     return sorted(found, key=_order)[:limit]
 
@@ -212,9 +213,9 @@ def _order(near: Near) -> tuple[float, EntryKey]:
     return (-near.score, near.key)
 
 
-def uncut(found: list[Near], asked: int, limit: int) -> list[Near] | None:
+def trust_nearest(found: list[Near], asked: int, limit: int) -> list[Near] | None:
     """The nearest of so many asked of an engine that breaks ties as it likes; None when it may have cut a tie in two."""
-    found = best(found, asked)
+    found = take_nearest(found, asked)
     if len(found) < asked or found[-1].score < found[limit - 1].score:
         return found[:limit]
     return None

@@ -17,7 +17,7 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Scrubs, Space, Store, Vector, walk
 from octavo.stores import open_store
-from octavo.vectors.base import SCOPE_LIST, BaseIndex, best, cosine, mismatch, short_name
+from octavo.vectors.base import SCOPE_LIST, BaseIndex, mismatch, round_score, short_name, take_nearest
 
 CACHE_BYTES = 256 * 1024 * 1024
 COLLECTION = "vectors"
@@ -149,24 +149,24 @@ class ExactIndex(BaseIndex):
             versions = Query(collection=COLLECTION, scope=_versions(tenant, space))
             ops: list[Op] = [Remove(vectors), Remove(versions)]
             await self._store.apply(ops)
-        await self._store.apply([Remove(_listed(_SPACES, short_name(space)))])
+        await self._store.apply([Remove(_list_query(_SPACES, short_name(space)))])
 
     # Reading.
 
     async def _space(self, space: str) -> Space | None:
-        found = await self._store.find(_listed(_SPACES, short_name(space)))
+        found = await self._store.find(_list_query(_SPACES, short_name(space)))
         return Space(**found[0].data, entries=0) if found else None
 
     async def _listed_scopes(self, scope_keys: set[str]) -> dict[str, Scope]:
         """The scopes that these are the keys of, as far as they are listed."""
-        found = await self._store.find(_listed(_SCOPES, *sorted(scope_keys)))
+        found = await self._store.find(_list_query(_SCOPES, *sorted(scope_keys)))
         return {record.id: Scope(**record.data) for record in found}
 
     async def _all_tenants(self) -> list[str]:
-        return sorted(record.data["tenant"] for record in await self._store.find(_listed(_TENANTS)))
+        return sorted(record.data["tenant"] for record in await self._store.find(_list_query(_TENANTS)))
 
     async def _spaces(self) -> list[Space]:
-        spaces = [record.data for record in await self._store.find(_listed(_SPACES))]
+        spaces = [record.data for record in await self._store.find(_list_query(_SPACES))]
         entries: dict[str, int] = {}
         for tenant in await self._all_tenants() if spaces else ():
             tally = await self._store.tally(Query(collection=COLLECTION, scope=Scope(tenant=tenant)))
@@ -209,7 +209,7 @@ class ExactIndex(BaseIndex):
     async def _version(self, space: str, scope: Scope) -> str | None:
         """The version of all that a scope may hold: its user's, or the whole tenant's."""
         id_ = _WHOLE_TENANT if scope.user is None else _user_version(scope.user)
-        found = await self._store.find(_listed(_versions(scope.tenant, space), id_))
+        found = await self._store.find(_list_query(_versions(scope.tenant, space), id_))
         return found[0].data["version"] if found else None
 
     async def _load(self, space: str, scope: Scope) -> "Matrix | None":
@@ -259,10 +259,10 @@ class Matrix:
             among = np.flatnonzero(scores >= edge - 2e-6)
             rows, scores = rows[among], scores[among]
         found = [
-            Near(*self._entries[row], cosine(score))
+            Near(*self._entries[row], round_score(score))
             for row, score in zip(rows.tolist(), scores.tolist(), strict=True)
         ]
-        return best(found, limit)
+        return take_nearest(found, limit)
 
 
 # How what is kept is named.
@@ -295,13 +295,13 @@ def _note(id_: str, scope: Scope, data: dict[str, object]) -> Record:
     return Record(collection=COLLECTION, id=id_, scope=scope, text="-", data=data)
 
 
-def _listed(scope: Scope, *ids: str) -> Query:
+def _list_query(scope: Scope, *ids: str) -> Query:
     """All of a list, or what it has under these ids."""
     return Query(collection=COLLECTION, scope=scope, ids=ids or None)
 
 
 def _mark_complete(space: str, *, complete: bool) -> Change:
-    return Change(query=_listed(_SPACES, short_name(space)), merge={"complete": complete})
+    return Change(query=_list_query(_SPACES, short_name(space)), merge={"complete": complete})
 
 
 def _versions(tenant: str, space: str) -> Scope:

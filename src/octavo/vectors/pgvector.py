@@ -11,7 +11,7 @@ from octavo.kernel.ports import Near, Vector
 from octavo.stores.sql.drivers.postgres import PostgresDriver
 from octavo.stores.sql.statements import Build, Do, Fetch, Script
 from octavo.stores.sql.urls import parse
-from octavo.vectors.base import uncut
+from octavo.vectors.base import trust_nearest
 from octavo.vectors.sql import SpaceTable, SqlIndex, VectorQuestion, near
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class PgVectorIndex(SqlIndex):
     def _vector_type(self, dimensions: int) -> str:
         return f"{self._schema}.vector({dimensions})"
 
-    def _bound(self, vector: Vector) -> Vector:
+    def _encode_vector(self, vector: Vector) -> Vector:
         return vector
 
     def _vector_value(self, hole: str) -> str:
@@ -134,11 +134,11 @@ class PgVectorIndex(SqlIndex):
 
     def _rank(self, known: SpaceTable, question: VectorQuestion) -> Script[list[Near]]:
         """The nearest of all inside; if those are many, as the HNSW index has them, scanning on until enough are inside."""
-        test, values = question.inside(1, self.collection_test)
+        test, values = question.make_test(1, self.collection_test)
         most = self._exact_below
         inside = f"SELECT 1 FROM {self._table(known)} WHERE {test} LIMIT {most + 1}"
         [[count]] = yield Fetch(f"SELECT count(*) FROM ({inside}) AS inside", values)
-        test, values = question.inside(2, self.collection_test)
+        test, values = question.make_test(2, self.collection_test)
         limit, ask, found = question.limit, question.limit + 16, None
         while self._iterates and count > most and found is None:
             yield Fetch(
@@ -151,7 +151,7 @@ class PgVectorIndex(SqlIndex):
                 f"FROM {self._table(known)} WHERE {test} ORDER BY distance LIMIT {ask}"
             )
             rows: list[Any] = yield Fetch(sql, [question.vector, *values])
-            found = uncut([near((*row[:4], row[4] * 1e6)) for row in rows], ask, limit)
+            found = trust_nearest([near((*row[:4], row[4] * 1e6)) for row in rows], ask, limit)
             ask *= 4
         if found is not None and len(found) == limit:
             return found

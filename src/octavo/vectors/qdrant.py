@@ -20,7 +20,7 @@ from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.stores.sql.urls import parse
 from octavo.util.file_modes import make_folder
-from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, short_name, uncut
+from octavo.vectors.base import BaseIndex, check_prefix, mismatch, round_score, short_name, trust_nearest
 
 T = TypeVar("T")
 MEMORY = ":memory:"
@@ -60,7 +60,7 @@ class QdrantIndex(BaseIndex):
         self._api_key = api_key
         self._timeout = timeout
         self._hnsw_ef = hnsw_ef
-        self._prefix = f"{checked_prefix(prefix)}octavo_"
+        self._prefix = f"{check_prefix(prefix)}octavo_"
         self._list = f"{self._prefix}spaces"
         self._client: QdrantClient | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -111,7 +111,7 @@ class QdrantIndex(BaseIndex):
 
     async def _run(self, work: Callable[[], T]) -> T:
         """What the client answers, in a thread, or it would hold up the event loop; its errors come out as Octavo's."""
-        with _translated(self._address if isinstance(self._address, str) else ""):
+        with _translate_errors(self._address if isinstance(self._address, str) else ""):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # Spaces.
@@ -207,13 +207,13 @@ class QdrantIndex(BaseIndex):
                     "query_points",
                     self._name(space),
                     query=vector.tolist(),
-                    query_filter=_inside(scope, collections),
+                    query_filter=_make_filter(scope, collections),
                     limit=ask,
                     search_params=params,
                     with_payload=_KEY_FIELDS,
                 )
-                nearest = [Near(*_key(point.payload), cosine(point.score)) for point in answer.points]
-                found = uncut(nearest, ask, limit)
+                nearest = [Near(*_key(point.payload), round_score(point.score)) for point in answer.points]
+                found = trust_nearest(nearest, ask, limit)
                 ask *= 4
         return found or []
 
@@ -247,7 +247,7 @@ class QdrantIndex(BaseIndex):
 
 
 @contextlib.contextmanager
-def _translated(address: str) -> Iterator[None]:
+def _translate_errors(address: str) -> Iterator[None]:
     try:
         yield
     except UnexpectedResponse as error:
@@ -301,7 +301,7 @@ def _key(payload: dict[str, Any]) -> tuple[EntryKey, str]:
     return EntryKey(payload["collection"], payload["id"], payload["scope_key"]), payload["digest"]
 
 
-def _inside(scope: Scope, collections: Sequence[str]) -> models.Filter:
+def _make_filter(scope: Scope, collections: Sequence[str]) -> models.Filter:
     if scope.exact:
         given = {"scope_key": scope.key}
     else:
@@ -324,8 +324,8 @@ def open_qdrant(url: str) -> QdrantIndex:
         )
     parsed = parse(url.replace(f"://{MEMORY}", f":///{MEMORY}", 1))
     prefix, api_key = parsed.prefix(), parsed.option("api_key", None)
-    timeout = parsed.option("timeout", 30, _whole_seconds)
-    parsed.done("api_key, prefix, timeout")
+    timeout = parsed.option("timeout", 30, _parse_seconds)
+    parsed.refuse_unknown("api_key, prefix, timeout")
     if parsed.host and not (parsed.user or parsed.password):
         host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
         address = f"{transport}://{host}:{parsed.port or 6333}{parsed.path.rstrip('/')}"
@@ -336,7 +336,7 @@ def open_qdrant(url: str) -> QdrantIndex:
     return QdrantIndex(address, prefix, api_key=api_key, timeout=timeout)
 
 
-def _whole_seconds(spelled: str) -> int:
+def _parse_seconds(spelled: str) -> int:
     if not (spelled.isascii() and spelled.isdigit() and int(spelled)):
         raise ValueError("a number of seconds from 1 on is needed")
     return int(spelled)

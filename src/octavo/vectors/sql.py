@@ -5,10 +5,10 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Space, Vector
-from octavo.stores.base import unheard
+from octavo.stores.base import ignore_progress
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.statements import Do, DoEach, Fetch, Script
-from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
+from octavo.vectors.base import BaseIndex, check_prefix, mismatch, round_score
 
 T = TypeVar("T")
 _PART = 1000  # vectors in one transaction
@@ -36,7 +36,7 @@ class SqlIndex(BaseIndex):
     def __init__(self, driver: Driver, prefix: str) -> None:
         super().__init__()
         self._driver = driver
-        self._prefix = checked_prefix(prefix)
+        self._prefix = check_prefix(prefix)
         self._list = f'"{self._prefix}octavo_spaces"'
 
     # How a vector is spelled.
@@ -45,7 +45,7 @@ class SqlIndex(BaseIndex):
         """The type of a column of vectors."""
         raise NotImplementedError
 
-    def _bound(self, vector: Vector) -> Any:
+    def _encode_vector(self, vector: Vector) -> Any:
         """A vector as the driver takes it."""
         raise NotImplementedError
 
@@ -82,9 +82,9 @@ class SqlIndex(BaseIndex):
 
     async def scrub(self, progress: Callable[[int, int], None] | None = None) -> Scrubbed:
         """Have the tables of vectors written anew without those that were dropped."""
-        await self._ready()
+        await self._ensure_open()
         spaces = await self._look(self._tables_script)
-        return await self._driver.scrub(spaces, progress or unheard)
+        return await self._driver.scrub(spaces, progress or ignore_progress)
 
     def _tables_script(self) -> Script[list[str]]:
         rows = yield Fetch(f"SELECT number, dimensions FROM {self._list}")
@@ -180,7 +180,7 @@ class SqlIndex(BaseIndex):
             scope = entry.scope
             owner = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
             named = (entry.collection, entry.id, scope.key)
-            rows.append((*named, *owner, entry.digest, self._bound(entry.vector)))
+            rows.append((*named, *owner, entry.digest, self._encode_vector(entry.vector)))
         yield DoEach(sql, rows)
 
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
@@ -230,7 +230,7 @@ class SqlIndex(BaseIndex):
     async def _nearest(
         self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
     ) -> list[Near]:
-        question = VectorQuestion(self._bound(vector), scope, collections, limit)
+        question = VectorQuestion(self._encode_vector(vector), scope, collections, limit)
         return await self._driver.read(lambda: self._nearest_script(space, len(vector), question))
 
     def _nearest_script(self, space: str, got: int, question: "VectorQuestion") -> Script[list[Near]]:
@@ -242,7 +242,7 @@ class SqlIndex(BaseIndex):
 
     def _rank(self, known: SpaceTable, question: "VectorQuestion") -> Script[list[Near]]:
         """The nearest of all entries inside, each of them compared."""
-        test, values = question.inside(2, self.collection_test)
+        test, values = question.make_test(2, self.collection_test)
         # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
         sql = (
             f"SELECT collection, id, scope_key, digest, round({self._distance('$1')} * 1e6) AS distance "
@@ -259,7 +259,7 @@ class VectorQuestion(NamedTuple):
     collections: Sequence[str]
     limit: int
 
-    def inside(self, first: int, collection_test: str) -> tuple[str, list[str]]:
+    def make_test(self, first: int, collection_test: str) -> tuple[str, list[str]]:
         """The test of a row for being inside the scope and the collections, and its values, bound from that number on."""
         scope = self.scope
         owner = (scope.tenant, scope.user, scope.agent, scope.session)
@@ -278,4 +278,4 @@ def _check_length(space: str, known: SpaceTable, got: int) -> None:
 
 def near(row: Sequence[Any]) -> Near:
     """A row of candidates, whose distance is in millionths."""
-    return Near(EntryKey(row[0], row[1], row[2]), row[3], cosine(1 - row[4] / 1e6))
+    return Near(EntryKey(row[0], row[1], row[2]), row[3], round_score(1 - row[4] / 1e6))

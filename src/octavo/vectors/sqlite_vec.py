@@ -33,7 +33,7 @@ class SqliteVecIndex(SqlIndex):
         del dimensions
         return "BLOB"
 
-    def _bound(self, vector: Vector) -> bytes:
+    def _encode_vector(self, vector: Vector) -> bytes:
         return vector.tobytes()
 
     def _vector_value(self, hole: str) -> str:

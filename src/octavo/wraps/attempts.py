@@ -27,16 +27,16 @@ class Attempts:
         """Begin a write; cancelling whoever waits for it does not end it."""
         return _begin(work, self._writes)
 
-    def queued(self, task: asyncio.Task[Any], entry: str) -> None:
+    def note_queued(self, task: asyncio.Task[Any], entry: str) -> None:
         """A write that has not ended is queued under this id: should it succeed yet, it need not be done again."""
         if task.done():
             return
         self._late[task] = entry
-        task.add_done_callback(self._was_late)
+        task.add_done_callback(self._note_late)
 
-    def _was_late(self, task: asyncio.Task[Any]) -> None:
+    def _note_late(self, task: asyncio.Task[Any]) -> None:
         entry = self._late.pop(task)
-        if verdict(task) is None:
+        if outcome_of(task) is None:
             self.applied.add(entry)
 
     async def read(self, work: Coroutine[Any, Any, T], seconds: float, what: str = "the store") -> T:
@@ -49,10 +49,10 @@ class Attempts:
             raise
         if not task.done():
             task.cancel()  # and not awaited: a driver may hang while it lets go, too
-            raise late(what, seconds)
+            raise late_error(what, seconds)
         return task.result()
 
-    async def ended(self, seconds: float) -> bool:
+    async def wait_for_all(self, seconds: float) -> bool:
         """Whether every write has ended: by itself within so many seconds, or because it was cancelled then."""
         if self._writes:
             await asyncio.wait(self._writes, timeout=max(seconds, 0))
@@ -72,29 +72,29 @@ def _begin(work: Coroutine[Any, Any, T], kept: set[asyncio.Task[Any]]) -> asynci
     task = asyncio.get_running_loop().create_task(work)
     kept.add(task)  # the event loop itself holds tasks only weakly
     task.add_done_callback(kept.discard)
-    task.add_done_callback(_heard)
+    task.add_done_callback(_read_outcome)
     return task
 
 
-def _heard(task: asyncio.Task[Any]) -> None:
+def _read_outcome(task: asyncio.Task[Any]) -> None:
     """Look at the outcome, or Python would complain of one that nobody waited for."""
     if not task.cancelled():
         task.exception()
 
 
-def verdict(task: asyncio.Task[Any]) -> BaseException | None:
+def outcome_of(task: asyncio.Task[Any]) -> BaseException | None:
     """What went wrong with a task that has ended; None when nothing did."""
     if task.cancelled():
         return StoreUnavailable("the write was given up before the store had answered")
     return task.exception()
 
 
-def late(what: str, seconds: float) -> StoreUnavailable:
+def late_error(what: str, seconds: float) -> StoreUnavailable:
     """The error of a call that was not answered in time."""
     return StoreUnavailable(f"{what} did not answer within {max(seconds, 0):.3g} s")
 
 
-async def within(seconds: float, event: asyncio.Event) -> bool:
+async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:
     """Whether the event came in time; waits no longer than so many seconds."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):

@@ -55,11 +55,11 @@ class Deduped(Wrap):
         if self._cleared != (cleared := times_cleared()):  # a stranger may come under the same names
             self._cleared = cleared
             self._forget_all()
-        removing = any(map(_removes, ops))
+        removing = any(map(_may_remove, ops))
         if removing:
             self._forget_all()
         # Who expects a number of new records has all of them counted by the store.
-        sent = ops if any(op.expect is not None for op in ops) else self._unknown(ops)
+        sent = ops if any(op.expect is not None for op in ops) else self._drop_known(ops)
         if sent != ops and not any(not isinstance(op, Add) or op.records for op in sent):
             return [0] * len(ops)
         self._removals += removing
@@ -88,7 +88,7 @@ class Deduped(Wrap):
         self._forget_all()
         await super().close()
 
-    def _unknown(self, ops: Sequence[Op]) -> list[Op]:
+    def _drop_known(self, ops: Sequence[Op]) -> list[Op]:
         """The ops without the records that are known to be stored."""
         sent: list[Op] = []
         known: list[Record] = []
@@ -131,6 +131,6 @@ def _key(record: Record) -> _Key:
     return (record.collection, record.id, record.scope.key)
 
 
-def _removes(op: Op) -> bool:
+def _may_remove(op: Op) -> bool:
     """Whether a record may be gone after it, at once or at its end."""
     return isinstance(op, Remove) or (isinstance(op, Change) and op.expires_at is not UNSET)

@@ -17,7 +17,7 @@ from octavo import errors
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Tally
 from octavo.kernel.ports import Store, Written
 from octavo.util.metrics import OTHER, Family, Meter
-from octavo.util.tracing import Span, span, tracing
+from octavo.util.tracing import Span, is_tracing, span
 from octavo.wraps.wrap import Wrap
 
 T = TypeVar("T")
@@ -68,21 +68,21 @@ class Metered(Wrap):
         self.meter = meter or Meter()
         for name in (*_READ, "resembling", "write"):
             if callable(verb := getattr(store, name, None)):
-                self.__dict__[name] = self._measuring(name, verb)
+                self.__dict__[name] = self._wrap_verb(name, verb)
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
-        counts: list[int] = await self._measured("apply", _face_of_ops(ops), ops, self.inner.apply(ops))
+        counts: list[int] = await self._measure("apply", _face_of_ops(ops), ops, self.inner.apply(ops))
         return counts
 
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept."""
-        found: list[Record] = await self._measured("find", _face(query), query, self.inner.find(query))
+        found: list[Record] = await self._measure("find", _face(query), query, self.inner.find(query))
         return found
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
-        counted: Tally = await self._measured("tally", _face(query), query, self.inner.tally(query))
+        counted: Tally = await self._measure("tally", _face(query), query, self.inner.tally(query))
         return counted
 
     def recalled(self, stages: Mapping[str, float]) -> None:
@@ -90,17 +90,17 @@ class Metered(Wrap):
         for stage, milliseconds in stages.items():
             self.meter.time(RECALL_SECONDS, (stage,), milliseconds / 1000)
 
-    def _measuring(self, verb: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def _wrap_verb(self, verb: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """The verb of the store inside, measured."""
 
         async def measuring(*args: Any, **named: Any) -> Any:
-            return await self._measured(verb, _face_asked(verb, args), args and args[0], call(*args, **named))
+            return await self._measure(verb, _call_face(verb, args), args and args[0], call(*args, **named))
 
         return measuring
 
-    def _measured(self, verb: str, face: str, asked: Any, work: Awaitable[T]) -> Awaitable[T]:
+    def _measure(self, verb: str, face: str, asked: Any, work: Awaitable[T]) -> Awaitable[T]:
         timed = _time(self.meter, (verb, face), work)
-        return _trace(verb, asked, timed) if tracing() else timed
+        return _trace(verb, asked, timed) if is_tracing() else timed
 
 
 async def _trace(verb: str, asked: Any, work: Awaitable[T]) -> T:
@@ -144,7 +144,7 @@ def _face_of_ops(ops: Sequence[Op]) -> str:
     return _face(getattr(first, "query", None))
 
 
-def _face_asked(verb: str, args: tuple[Any, ...]) -> str:
+def _call_face(verb: str, args: tuple[Any, ...]) -> str:
     if verb == "write":
         return _face_of_ops(args[0]) if args else OTHER
     if verb == "resembling":  # text, scope, collections, limit

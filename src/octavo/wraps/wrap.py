@@ -27,7 +27,7 @@ class Wrap:
             if callable(inspect.getattr_static(store, name)):
                 self.__dict__[name] = getattr(store, name)
         if "heads" in self.__dict__ and type(self).find is not Wrap.find:
-            self.__dict__["heads"] = self._heads_found  # or this way of finding would be passed by
+            self.__dict__["heads"] = self._find_heads  # or this way of finding would be passed by
 
     def __getattr__(self, name: str) -> Any:
         if (
@@ -44,7 +44,7 @@ class Wrap:
         """Answer the query as `Query.over` would from all records kept."""
         return await self.inner.find(query)
 
-    async def _heads_found(self, query: Query) -> list[Head]:
+    async def _find_heads(self, query: Query) -> list[Head]:
         return [Head.of(record) for record in await self.find(query)]
 
     async def tally(self, query: Query) -> Tally:

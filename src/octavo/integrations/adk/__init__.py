@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.chat.messages import MESSAGES
-from octavo.integrations import needs
-from octavo.integrations.tools import behind, run_on
+from octavo.integrations import require_package
+from octavo.integrations.tools import run_on, unwrap
 from octavo.kernel.model import Change, Query, Remove, Scope
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import Whose
 from octavo.search.hits import MemoryHit
 
-with needs(__name__, "Google's ADK", "google-adk"):
+with require_package(__name__, "Google's ADK", "google-adk"):
     from google.adk.events import Event
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
@@ -58,11 +58,11 @@ class OctavoMemoryService(BaseMemoryService):  # type: ignore[misc] # its types 
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """The same for some events; the metadata is kept with the facts."""
-        whose = Whose(behind(self._memory).layers.tenant, user_id, app_name, session_id)
+        whose = Whose(unwrap(self._memory).layers.tenant, user_id, app_name, session_id)
         await run_on(self._memory, self._add(whose, events, dict(custom_metadata or {})))
 
     async def _add(self, whose: Whose, events: Sequence[Event], metadata: dict[str, Any]) -> None:
-        memory = behind(self._memory)
+        memory = unwrap(self._memory)
         said = {message.id: message for message in map(to_message, events) if message.get_text_content()}
         known = Query(collection=MESSAGES, scope=whose.talk, ids=tuple(said))
         for record in await memory.store.find(known) if said else ():
@@ -93,7 +93,7 @@ class OctavoMemoryService(BaseMemoryService):  # type: ignore[misc] # its types 
             metadata = {**(custom_metadata or {}), **entry.custom_metadata}
             owner = {"user_id": user_id, "agent_id": app_name}
             await run_on(
-                self._memory, behind(self._memory).add(text, infer=False, metadata=metadata, **owner)
+                self._memory, unwrap(self._memory).add(text, infer=False, metadata=metadata, **owner)
             )
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
@@ -102,7 +102,7 @@ class OctavoMemoryService(BaseMemoryService):  # type: ignore[misc] # its types 
         return SearchMemoryResponse(memories=[_entry(hit) for hit in found])
 
     async def _search(self, app_name: str, user_id: str, query: str) -> list[MemoryHit]:
-        memory, agent = behind(self._memory), None if self._all_apps else app_name
+        memory, agent = unwrap(self._memory), None if self._all_apps else app_name
         # Of the session that goes on, which is not in memory, there may be many.
         hits = await memory.search(query, user_id=user_id, agent_id=agent, limit=3 * self._limit)
         ids = tuple(hit.id for hit in hits if hit.source == "messages")
@@ -117,7 +117,7 @@ class OctavoMemoryService(BaseMemoryService):  # type: ignore[misc] # its types 
             await run_on(self._memory, self._delete(app_name, user_id, memory_id))
 
     async def _delete(self, app_name: str, user_id: str, memory_id: str) -> None:
-        memory = behind(self._memory)
+        memory = unwrap(self._memory)
         scope = Scope(tenant=memory.layers.tenant, user=user_id, agent=app_name)
         said = Query(collection=MESSAGES, scope=scope, ids=(memory_id,))
         if found := await memory.store.find(said):

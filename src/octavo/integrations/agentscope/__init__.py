@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from octavo import chat
 from octavo.errors import ConfigError, Conflict
-from octavo.integrations import needs
+from octavo.integrations import require_package
 
-with needs(__name__, "AgentScope", "'octavo[agentscope]'"):
+with require_package(__name__, "AgentScope", "'octavo[agentscope]'"):
     _version = metadata.version("agentscope")
     if not _version.startswith("1."):
         raise ConfigError(f"AgentScope {_version} has other memories: pip install 'octavo[agentscope]'")

@@ -12,10 +12,10 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
-from octavo.integrations import needs
+from octavo.integrations import require_package
 from octavo.kernel.ports import Store
 
-with needs(__name__, "Anthropic's SDK", "anthropic pyyaml"):
+with require_package(__name__, "Anthropic's SDK", "anthropic pyyaml"):
     from anthropic.lib.tools import (  # type: ignore[import-not-found]
         BetaAbstractMemoryTool,
         BetaAsyncAbstractMemoryTool,
@@ -44,7 +44,7 @@ class OctavoMemoryTool(MemoryFiles, BetaAbstractMemoryTool):  # type: ignore[mis
         BetaAbstractMemoryTool.__init__(self, cache_control=cache_control)
 
 
-def _awaited(command: Callable[[MemoryFiles, Any], Awaitable[str]]) -> Callable[[Any, Any], Awaitable[str]]:
+def _as_method(command: Callable[[MemoryFiles, Any], Awaitable[str]]) -> Callable[[Any, Any], Awaitable[str]]:
     """A command of the files as a method of the tool that holds them."""
 
     @functools.wraps(command)
@@ -68,12 +68,12 @@ class AsyncOctavoMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
         super().__init__(cache_control=cache_control)
         self.files = MemoryFiles(url_or_store, user_id, tenant)
 
-    view = _awaited(MemoryFiles.aview)
-    create = _awaited(MemoryFiles.acreate)
-    str_replace = _awaited(MemoryFiles.astr_replace)
-    insert = _awaited(MemoryFiles.ainsert)
-    delete = _awaited(MemoryFiles.adelete)
-    rename = _awaited(MemoryFiles.arename)
+    view = _as_method(MemoryFiles.aview)
+    create = _as_method(MemoryFiles.acreate)
+    str_replace = _as_method(MemoryFiles.astr_replace)
+    insert = _as_method(MemoryFiles.ainsert)
+    delete = _as_method(MemoryFiles.adelete)
+    rename = _as_method(MemoryFiles.arename)
 
     async def clear_all_memory(self) -> str:
         """Remove all files and folders."""

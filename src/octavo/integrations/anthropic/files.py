@@ -13,14 +13,14 @@ from octavo.integrations.anthropic.texts import (
     address,
     folder_of,
     insert,
-    moved,
+    move_record,
     parents,
-    relative,
     replace,
-    shown,
+    strip_top,
     tell_file,
     tell_folder,
     text_of,
+    to_path,
 )
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
@@ -45,16 +45,16 @@ class MemoryFiles(BoundStore):
     @on_store_loop
     async def aview(self, command: Any) -> str:
         """A file with the numbers of its lines, or what is in a folder and the folders in it."""
-        path, below = command.path, relative(command.path)
+        path, below = command.path, strip_top(command.path)
         found = await self._look(below)
         if isinstance(found, dict):
             return tell_folder(path, below, found)
-        return tell_file(path, text_of(_there(found, path)), command.view_range)
+        return tell_file(path, text_of(_require(found, path)), command.view_range)
 
     @on_store_loop
     async def acreate(self, command: Any) -> str:
         """Make a file, and the folders it is in; one that is there stays as it is."""
-        path, below = command.path, relative(command.path)
+        path, below = command.path, strip_top(command.path)
         folders = await self._folders_for(below)
         try:
             if await self._look(below) is not None:
@@ -79,7 +79,7 @@ class MemoryFiles(BoundStore):
     @on_store_loop
     async def adelete(self, command: Any) -> str:
         """Remove a file, or a folder with all that is in it; what files said stays as versions."""
-        path, below = command.path, relative(command.path)
+        path, below = command.path, strip_top(command.path)
         if not below:
             raise ToolError("Cannot delete the /memories directory itself")
         found = await self._look(below)
@@ -91,7 +91,7 @@ class MemoryFiles(BoundStore):
     @on_store_loop
     async def arename(self, command: Any) -> str:
         """Move a file or a folder to where nothing is."""
-        old, new = relative(command.old_path), relative(command.new_path)
+        old, new = strip_top(command.old_path), strip_top(command.new_path)
         if not old:
             raise ToolError("Cannot rename the /memories directory itself")
         if await self._look(new) is not None:
@@ -108,7 +108,7 @@ class MemoryFiles(BoundStore):
             raise ToolError(f"The path {command.old_path} cannot be moved into itself")
         records = [each.record for each in ([found] if isinstance(found, Held) else found.values())]
         gone = Remove(self._query(ids=tuple(record.id for record in records)), expect=len(records))
-        added = Add([moved(record, old, new) for record in records], expect=len(records))
+        added = Add([move_record(record, old, new) for record in records], expect=len(records))
         try:
             await self._apply([gone, added])
         except Conflict:
@@ -139,21 +139,21 @@ class MemoryFiles(BoundStore):
         folders = parents(below)
         keys = tuple(address(folder).key for folder in folders)
         for file in await self._store.find(self._query(ids=keys)):
-            raise ToolError(f"{shown(file.id)} is a file: nothing can be in it")
+            raise ToolError(f"{to_path(file.id)} is a file: nothing can be in it")
         return Add([self._document(f"{folder}/{FOLDER}", "") for folder in folders])
 
     async def _edit(self, path: str, change: Callable[[str], tuple[str, str]]) -> str:
         """Put a changed text in the place of a file's, and answer what is said of it; the one before stays as a version."""
         for _ in range(_TRIES):
-            held = _there(await self._look(relative(path)), path)
+            held = _require(await self._look(strip_top(path)), path)
             text, answer = change(text_of(held))
             content, key, at = parse(text), held.record.id, now()
             if content.md5 == held.md5:
                 return answer
             times = (held.record.created_at, at)
-            new = self._documents.document(address(relative(shown(key))), content, held.version + 1, times)
+            new = self._documents.document(address(strip_top(to_path(key))), content, held.version + 1, times)
             before = self._documents.version(key, held.content, held.version, "replaced", at)
-            gone = msgspec.structs.replace(self._documents.removed(_COLLECTION, key, held), expect=1)
+            gone = msgspec.structs.replace(self._documents.remove_op(_COLLECTION, key, held), expect=1)
             try:
                 await self._apply([before, gone, Add([new], expect=1)])
             except Conflict:  # others edited it: the change is made to what it says now
@@ -184,7 +184,7 @@ class MemoryFiles(BoundStore):
             raise ToolError(f"This cannot be kept: {error}") from error
 
 
-def _there(found: Found, path: str) -> Held:
+def _require(found: Found, path: str) -> Held:
     if found is None:
         raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
     if not isinstance(found, Held):

@@ -22,7 +22,7 @@ _FOLDER_SIZE = "4K"  # as most file systems say
 _UNITS = "BKMG"
 
 
-def relative(path: str) -> str:
+def strip_top(path: str) -> str:
     """The path below the top, which is "" itself; ToolError for one that leads elsewhere."""
     if not path.startswith(_TOP):
         raise ToolError(f"Path must start with {_TOP}, got: {path}")
@@ -32,7 +32,7 @@ def relative(path: str) -> str:
     return full[len(_ROOT) + 1 :]
 
 
-def shown(key: str) -> str:
+def to_path(key: str) -> str:
     """The path of a document."""
     return f"/{key}"
 
@@ -61,7 +61,7 @@ def text_of(held: Held) -> str:
     return content.head + content.body
 
 
-def moved(record: Record, old: str, new: str) -> Record:
+def move_record(record: Record, old: str, new: str) -> Record:
     """The same document at its new path."""
     below = new + record.id.removeprefix(folder_of(old)[:-1])
     return msgspec.structs.replace(record, id=address(below).key, updated_at=now())
@@ -78,12 +78,12 @@ def tell_folder(path: str, below: str, documents: dict[str, Held]) -> str:
                 tree["/".join(parts[:depth]) + "/"] = _FOLDER_SIZE
             elif len(parts) == depth:
                 tree["/".join(parts)] = _size(len(text_of(held).encode()))
-    lines = [f"{size}\t{path}/{name}" for name, size in _in_order(tree)]
+    lines = [f"{size}\t{path}/{name}" for name, size in _sort_tree(tree)]
     head = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
     return "\n".join((head, f"{_FOLDER_SIZE}\t{path}", *lines))
 
 
-def _in_order(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _sort_tree(tree: dict[str, str]) -> Iterator[tuple[str, str]]:
     """By name, a folder before what is in it; without what is hidden."""
     for name in sorted(tree, key=lambda name: name.rstrip("/").split("/")):
         if not any(part.startswith(".") for part in name.split("/")):
@@ -105,7 +105,7 @@ def tell_file(path: str, text: str, view_range: Sequence[int] | None) -> str:
     if view_range and len(view_range) == 2:
         begin, end = view_range
         first, last = max(1, begin) - 1, last if end == -1 else end
-    return f"Here's the content of {path} with line numbers:\n{_numbered(lines, first, last)}"
+    return f"Here's the content of {path} with line numbers:\n{_number_lines(lines, first, last)}"
 
 
 def replace(path: str, text: str, old: str, new: str) -> tuple[str, str]:
@@ -120,7 +120,7 @@ def replace(path: str, text: str, old: str, new: str) -> tuple[str, str]:
             "Please ensure it is unique"
         )
     line, changed = text.count("\n", 0, text.index(old)), text.replace(old, new)
-    snippet = _numbered(changed.split("\n"), max(0, line - 2), line + 3)
+    snippet = _number_lines(changed.split("\n"), max(0, line - 2), line + 3)
     said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
     return changed, f"{said}\n{snippet}"
 
@@ -136,7 +136,7 @@ def insert(path: str, text: str, at: int, added: str) -> tuple[str, str]:
     return changed if changed.endswith("\n") else f"{changed}\n", f"The file {path} has been edited."
 
 
-def _numbered(lines: Sequence[str], first: int, last: int) -> str:
+def _number_lines(lines: Sequence[str], first: int, last: int) -> str:
     """Some of the lines, each with its number, which begins at 1."""
     some: Iterable[tuple[int, str]] = enumerate(lines[first:last], first + 1)
     return "\n".join(f"{number:6}\t{line}" for number, line in some)

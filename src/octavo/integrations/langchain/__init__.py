@@ -13,13 +13,13 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from octavo.integrations import needs, tools
-from octavo.integrations.tools import behind, run_on
+from octavo.integrations import require_package, tools
+from octavo.integrations.tools import run_on, unwrap
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import Whose
 from octavo.search.hits import Hits, MemoryHit
 
-with needs(__name__, "LangChain", "langchain-core"):
+with require_package(__name__, "LangChain", "langchain-core"):
     from langchain_core.documents import Document  # type: ignore[import-not-found]
     from langchain_core.retrievers import BaseRetriever  # type: ignore[import-not-found]
     from langchain_core.tools import BaseTool, StructuredTool  # type: ignore[import-not-found]
@@ -114,7 +114,7 @@ class OctavoRetriever(BaseRetriever):  # type: ignore[misc] # its types are not 
         k: int | None = None,
     ) -> list[Document]:
         return _documents(
-            await run_on(self.memory, behind(self.memory).search(query, **self._search_options(k)))
+            await run_on(self.memory, unwrap(self.memory).search(query, **self._search_options(k)))
         )
 
     def _search_options(self, k: int | None) -> dict[str, Any]:

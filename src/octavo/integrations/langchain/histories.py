@@ -9,7 +9,7 @@ from langchain_core import messages as langchain  # type: ignore[import-not-foun
 from octavo import conversation
 from octavo.integrations.langchain.translating import OctavoChatMessageHistory, all_to_octavo
 from octavo.stores import open_store
-from octavo.util.sync import Closing, portal
+from octavo.util.sync import Closing, shared_portal
 
 
 class _Own(OctavoChatMessageHistory):
@@ -95,7 +95,7 @@ class StoreSessions(Closing):
 
     def for_user(self, user_id: str, session_id: str) -> OctavoChatMessageHistory:
         """The history of a session of this user's; it need not be closed."""
-        return OctavoChatMessageHistory(portal().call(self._history(user_id, session_id)))
+        return OctavoChatMessageHistory(shared_portal().call(self._history(user_id, session_id)))
 
     async def _history(self, user_id: str, session_id: str) -> conversation.StoreChatMessageHistory:
         # Made over there, it belongs there: or the store would belong to the caller's event loop, and a blocking call
@@ -104,8 +104,8 @@ class StoreSessions(Closing):
 
     def close(self) -> None:
         """Close the store."""
-        portal().call(self._store.close())
+        shared_portal().call(self._store.close())
 
     async def aclose(self) -> None:
         """`close`, awaited."""
-        await portal().acall(self._store.close())
+        await shared_portal().acall(self._store.close())

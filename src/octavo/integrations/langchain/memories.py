@@ -8,7 +8,7 @@ from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[i
 
 from octavo import conversation
 from octavo.errors import ConfigError
-from octavo.integrations.langchain.translating import Holds, all_theirs, ours, theirs
+from octavo.integrations.langchain.translating import Holds, all_to_theirs, to_ours, to_theirs
 
 try:
     from langchain_classic.base_memory import BaseMemory  # type: ignore[import-not-found]
@@ -40,19 +40,19 @@ class OctavoMemory(Holds, BaseMemory):  # type: ignore[misc] # its types are not
 
     def load_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """What the memory tells for these inputs."""
-        return all_theirs(self.octavo.load_memory_variables(self._ours(inputs)))
+        return all_to_theirs(self.octavo.load_memory_variables(self._translate(inputs)))
 
     async def aload_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """`load_memory_variables`, awaited."""
-        return all_theirs(await self.octavo.aload_memory_variables(self._ours(inputs)))
+        return all_to_theirs(await self.octavo.aload_memory_variables(self._translate(inputs)))
 
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """Keep a turn of the conversation."""
-        self.octavo.save_context(self._ours(inputs), self._ours(outputs))
+        self.octavo.save_context(self._translate(inputs), self._translate(outputs))
 
     async def asave_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """`save_context`, awaited."""
-        await self.octavo.asave_context(self._ours(inputs), self._ours(outputs))
+        await self.octavo.asave_context(self._translate(inputs), self._translate(outputs))
 
     def clear(self) -> None:
         """Forget everything."""
@@ -62,23 +62,23 @@ class OctavoMemory(Holds, BaseMemory):  # type: ignore[misc] # its types are not
         """`clear`, awaited."""
         await self.octavo.aclear()
 
-    def _ours(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _translate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # A chain hands back what it was told: to convert it would cost a whole conversation with each turn.
         told = self.memory_variables
-        return {name: value if name in told else ours(value) for name, value in values.items()}
+        return {name: value if name in told else to_ours(value) for name, value in values.items()}
 
     def __getattr__(self, name: str) -> Any:
         memory = self.__dict__.get("octavo")
         if memory is None or name.startswith("_"):  # it is being made or copied, or pydantic asks for its own
             return super().__getattr__(name)
-        return theirs(getattr(memory, name))
+        return to_theirs(getattr(memory, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         memory = self.__dict__.get("octavo")
         if memory is None or name.startswith("_") or name in type(self).model_fields:
             super().__setattr__(name, value)
         elif name in vars(memory) or hasattr(type(memory), name):
-            setattr(memory, name, ours(value))
+            setattr(memory, name, to_ours(value))
         else:
             raise AttributeError(f"{type(self).__name__} has no {name} to assign")
 
@@ -90,7 +90,7 @@ class _Named(OctavoMemory):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         made = self.kind(
-            *(ours(value) for value in arguments), **{name: ours(value) for name, value in options.items()}
+            *map(to_ours, arguments), **{name: to_ours(value) for name, value in options.items()}
         )
         super().__init__(made)
 
@@ -106,16 +106,16 @@ class _Buffered(_Named):
     @property
     def buffer_as_messages(self) -> Any:
         """What is shown, as messages."""
-        return theirs(self.octavo.buffer_as_messages)
+        return to_theirs(self.octavo.buffer_as_messages)
 
     async def abuffer(self) -> Any:
         """`buffer`, awaited."""
         asked = self.octavo.abuffer_as_messages if self.octavo.return_messages else self.octavo.abuffer
-        return theirs(await asked())
+        return to_theirs(await asked())
 
     async def abuffer_as_messages(self) -> Any:
         """`buffer_as_messages`, awaited."""
-        return theirs(await self.octavo.abuffer_as_messages())
+        return to_theirs(await self.octavo.abuffer_as_messages())
 
 
 class ConversationBufferMemory(_Buffered):
@@ -141,11 +141,11 @@ class _Summarising(_Named):
 
     def predict_new_summary(self, messages: list[langchain.BaseMessage], existing_summary: str) -> str:
         """The summary of these messages and the summary before them; nothing is kept of it."""
-        return str(self.octavo.predict_new_summary(ours(messages), existing_summary))
+        return str(self.octavo.predict_new_summary(to_ours(messages), existing_summary))
 
     async def apredict_new_summary(self, messages: list[langchain.BaseMessage], existing_summary: str) -> str:
         """`predict_new_summary`, awaited."""
-        return str(await self.octavo.apredict_new_summary(ours(messages), existing_summary))
+        return str(await self.octavo.apredict_new_summary(to_ours(messages), existing_summary))
 
 
 class ConversationSummaryMemory(_Summarising):
@@ -158,10 +158,10 @@ class ConversationSummaryMemory(_Summarising):
         cls, llm: Any, chat_memory: BaseChatMessageHistory, *, summarize_step: int = 2, **options: Any
     ) -> "ConversationSummaryMemory":
         """A memory that begins with a summary of a history, `summarize_step` messages at a time; the history stays whole."""
-        given = {name: ours(value) for name, value in options.items()}
+        given = {name: to_ours(value) for name, value in options.items()}
         made = cls.__new__(cls)
         OctavoMemory.__init__(
-            made, cls.kind.from_messages(llm, ours(chat_memory), summarize_step=summarize_step, **given)
+            made, cls.kind.from_messages(llm, to_ours(chat_memory), summarize_step=summarize_step, **given)
         )
         return made
 
@@ -173,7 +173,7 @@ class ConversationSummaryBufferMemory(_Summarising):
 
     async def abuffer(self) -> Any:
         """`buffer`, awaited."""
-        return theirs(await self.octavo.abuffer())
+        return to_theirs(await self.octavo.abuffer())
 
 
 class ConversationEntityMemory(_Named):

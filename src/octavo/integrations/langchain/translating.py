@@ -18,7 +18,7 @@ def to_octavo(message: langchain.BaseMessage) -> conversation.BaseMessage:
         raise TypeError(f"a history is made of LangChain's messages; got {message!r}"[:300])
     told = langchain.message_to_dict(langchain.message_chunk_to_message(message))
     try:
-        return conversation.message_from_dict(plain(told))
+        return conversation.message_from_dict(to_plain(told))
     except ValueError as error:  # such as RemoveMessage, which asks for something and says nothing
         raise InvalidRecord(f"{type(message).__name__} cannot be kept in a history: {error}") from error
 
@@ -38,13 +38,13 @@ def all_to_langchain(messages: Iterable[conversation.BaseMessage]) -> list[langc
     return list(langchain.messages_from_dict(conversation.messages_to_dict(messages)))
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """The same with plain texts: the text of a model's message is of a class of LangChain's, which no store can write."""
     if isinstance(value, str):
         return str.__str__(value)  # of a text that is an enum too, str() would give its name
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list) else value
+        return {key: to_plain(one) for key, one in value.items()}
+    return [to_plain(one) for one in value] if isinstance(value, list) else value
 
 
 class Holds:
@@ -144,12 +144,12 @@ _KINDS = {
 }
 
 
-def ours(value: Any) -> Any:
+def to_ours(value: Any) -> Any:
     """What LangChain gives, as Octavo's memories take it: texts, messages and their classes, histories, memories."""
     if isinstance(value, list):
-        return [ours(one) for one in value]
+        return [to_ours(one) for one in value]
     if isinstance(value, str):
-        return plain(value)
+        return to_plain(value)
     if isinstance(value, langchain.BaseMessage):
         return to_octavo(value)
     if isinstance(value, Holds):
@@ -159,10 +159,10 @@ def ours(value: Any) -> Any:
     return _KINDS.get(value, value) if isinstance(value, type) else value
 
 
-def theirs(value: Any) -> Any:
+def to_theirs(value: Any) -> Any:
     """What Octavo's memories tell, as LangChain takes it: messages, documents and histories."""
     if isinstance(value, list):
-        return [theirs(one) for one in value]
+        return [to_theirs(one) for one in value]
     if isinstance(value, conversation.BaseMessage):
         return to_langchain(value)
     if isinstance(value, BorrowedHistory):
@@ -174,6 +174,6 @@ def theirs(value: Any) -> Any:
     return value
 
 
-def all_theirs(told: Mapping[str, Any]) -> dict[str, Any]:
+def all_to_theirs(told: Mapping[str, Any]) -> dict[str, Any]:
     """Each value as LangChain takes it."""
-    return {name: theirs(value) for name, value in told.items()}
+    return {name: to_theirs(value) for name, value in told.items()}

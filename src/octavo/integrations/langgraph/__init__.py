@@ -6,9 +6,9 @@ with OctavoStore("sqlite:///octavo.db") as store, OctavoSaver("sqlite:///octavo.
     graph = builder.compile(store=store, checkpointer=saver)
 """
 
-from octavo.integrations import needs
+from octavo.integrations import require_package
 
-with needs(__name__, "LangGraph", "langgraph"):
+with require_package(__name__, "LangGraph", "langgraph"):
     import langgraph.store.base  # type: ignore[import-not-found] # noqa: F401 - or the modules below fail without a cure
 
 from octavo.integrations.langgraph.saver import OctavoSaver

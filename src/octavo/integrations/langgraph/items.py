@@ -17,7 +17,7 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.kernel.model import Record, Scope
-from octavo.kernel.ports import ListsNames, Store, Vector, every_name
+from octavo.kernel.ports import ListsNames, Store, Vector, list_names
 from octavo.models import FunctionEmbedder
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def to_item(record: Record) -> dict[str, Any]:
         "value": record.data["value"],
         "key": record.id,
         "namespace": namespace_of(record),
-        "created_at": born_at(record),
+        "created_at": first_written_at(record),
         "updated_at": record.created_at,
     }
 
@@ -77,7 +77,7 @@ def namespace_of(record: Record) -> Namespace:
     return split(record.scope.session)
 
 
-def born_at(record: Record) -> datetime:
+def first_written_at(record: Record) -> datetime:
     """When an item was first written."""
     born = record.data.get("created_at")
     return datetime.fromisoformat(born) if born else record.created_at
@@ -124,7 +124,7 @@ def is_within(namespace: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
 
 async def list_namespaces(store: Store, scope: Scope, prefix: Namespace = ()) -> list[Namespace]:
     """Those in and below a namespace that have items, by name."""
-    names = await every_name(store, ITEMS, "session", scope)
+    names = await list_names(store, ITEMS, "session", scope)
     return [name for name in map(split, names) if is_within(name, prefix)]
 
 
@@ -146,7 +146,7 @@ async def list_below(store: Store, scope: Scope, prefix: Namespace, few: int) ->
     return names
 
 
-def passes(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def is_wanted(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether each key is as wanted: equal, or as operators such as `{"$gt": 4}` say."""
     return all(_is_as(value.get(key), each) for key, each in wanted.items())
 
@@ -155,7 +155,7 @@ def _is_as(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if any(str(key).startswith("$") for key in wanted):
             return all(_compare(key, value, each) for key, each in wanted.items())
-        return isinstance(value, Mapping) and passes(value, wanted)
+        return isinstance(value, Mapping) and is_wanted(value, wanted)
     if isinstance(wanted, list | tuple):
         same = isinstance(value, list | tuple) and len(value) == len(wanted)
         return same and all(map(_is_as, value, wanted))

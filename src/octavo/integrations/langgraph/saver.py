@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (  # type: ignore[import-not-found]
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store, heads, walk
+from octavo.kernel.ports import Store, list_heads, walk
 from octavo.stores.base import BaseStore
 
 _CHECKPOINTS = "checkpoints"
@@ -103,7 +103,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 "parent": get_checkpoint_id(config),
             },
             metadata={"run_id": run} if isinstance(run, str) else {},
-            created_at=_made_at(checkpoint["id"]),
+            created_at=_read_time(checkpoint["id"]),
         )
         # Nearly all are new, and then that is all there is to do; what a journal has queued is done later, and is not counted.
         if not isinstance(self._store, BaseStore) or not sum(await self._store.apply([Add([record])])):
@@ -138,7 +138,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 scope=scope,
                 text=channel,
                 data=data,
-                created_at=_made_at(get_checkpoint_id(config)),
+                created_at=_read_time(get_checkpoint_id(config)),
             )
             ops += _put(record) if at < 0 else [Add([record])]
         if ops:
@@ -191,7 +191,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         """Remove the checkpoints that these runs made, and what waits at them."""
         for run in run_ids:
             query = self._query(self._at(None, None), where={"run_id": str(run)}, newest_first=True)
-            await self._remove(await heads(self._store, query))
+            await self._remove(await list_heads(self._store, query))
 
     @on_store_loop
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -216,7 +216,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             raise ValueError(f"strategy is keep_latest or delete; got {strategy!r}")
         for thread in thread_ids:
             query = self._query(self._at(thread, None), newest_first=True)
-            found = await heads(self._store, query)
+            found = await list_heads(self._store, query)
             last = {head.scope.agent or "": head for head in reversed(found)} if strategy != "delete" else {}
             for namespace, head in list(last.items()):
                 kept = await self.aget_tuple(_config_of(thread, namespace, head.id))
@@ -329,7 +329,7 @@ def _put(record: Record) -> list[Op]:
     return [Add([record]), Change(query=query, text=record.text, data=record.data, metadata=record.metadata)]
 
 
-def _made_at(name: str) -> datetime:
+def _read_time(name: str) -> datetime:
     """When a checkpoint was made, as its id says: LangGraph's are UUIDs of version 6, which stand in the order of time."""
     if not _is_timed(name):
         return now()

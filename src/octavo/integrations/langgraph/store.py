@@ -28,15 +28,15 @@ from octavo.errors import ConfigError, Conflict, StoreUnavailable
 from octavo.integrations.langgraph.items import (
     ITEMS,
     Namespace,
-    born_at,
     end_of,
+    first_written_at,
+    is_wanted,
     is_within,
     join,
     list_below,
     list_namespaces,
     matches,
     namespace_of,
-    passes,
     to_item,
     to_record,
     with_birth,
@@ -117,7 +117,7 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             await self._refresh(found, op.refresh_ttl)
             return Item(**to_item(found[0])) if found else None
         if isinstance(op, SearchOp):
-            hits = await (self._recalled(op) if op.query else self._listed(op))
+            hits = await (self._recall_items(op) if op.query else self._list(op))
             shown = hits[op.offset : op.offset + op.limit]
             await self._refresh([record for record, _ in shown], op.refresh_ttl)
             return [SearchItem(**to_item(record), score=score) for record, score in shown]
@@ -151,14 +151,14 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
                 added = await self._store.apply([Add(records, expect=None if alone else len(records))])
                 if added == [len(records)]:
                     return [None] * len(callers)
-        born = await self._births(puts)
+        born = await self._find_first_writes(puts)
         written = [with_birth(record, born.get(record.key, at)) for record in records]
         # Written anew rather than changed, an item stands where the last ones are looked for.
         ops: list[Op] = [Remove(self._query(*name, alive=False)) for name in puts]
         await self._store.apply([*ops, Add(written)])
         return [None] * len(callers)
 
-    async def _births(self, puts: Puts) -> dict[tuple[str, str], datetime]:
+    async def _find_first_writes(self, puts: Puts) -> dict[tuple[str, str], datetime]:
         """When each item that is there already was first written; not known while the store is away."""
         keys: dict[Namespace, list[str]] = {}
         for namespace, key in puts:
@@ -169,27 +169,27 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         ]
         with contextlib.suppress(StoreUnavailable):
             pages = await asyncio.gather(*map(self._store.find, queries))
-            return {record.key: born_at(record) for page in pages for record in page}
+            return {record.key: first_written_at(record) for page in pages for record in page}
         return {}
 
-    async def _listed(self, op: SearchOp) -> list[tuple[Record, None]]:
+    async def _list(self, op: SearchOp) -> list[tuple[Record, None]]:
         """What passes the filter, last written first."""
         prefix = op.namespace_prefix
         whole = Query(collection=ITEMS, scope=self._scope, alive_at=now())
         if not prefix:
-            found = await self._last(whole, op)
+            found = await self._find_last(whole, op)
         else:  # what stands below is looked for meanwhile
             found, names = await asyncio.gather(
-                self._last(self._query(prefix), op), list_below(self._store, self._scope, prefix, _FEW)
+                self._find_last(self._query(prefix), op), list_below(self._store, self._scope, prefix, _FEW)
             )
             if len(names) > _FEW:
-                found = await self._last(whole, op)
+                found = await self._find_last(whole, op)
             elif len(names) > 1:
-                pages = await asyncio.gather(*(self._last(self._query(name), op) for name in names[1:]))
+                pages = await asyncio.gather(*(self._find_last(self._query(name), op) for name in names[1:]))
                 found = sorted(itertools.chain(found, *pages), key=operator.attrgetter("rank"), reverse=True)
         return [(record, None) for record in found]
 
-    async def _last(self, query: Query, op: SearchOp) -> list[Record]:
+    async def _find_last(self, query: Query, op: SearchOp) -> list[Record]:
         """As many as are asked for of those that pass the filter, last written first; older ones are not read."""
         wanted = op.offset + op.limit
         query = msgspec.structs.replace(query, newest_first=True, limit=wanted)
@@ -202,14 +202,14 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             query = msgspec.structs.replace(query, after=page[-1].cursor, limit=max(wanted, _PAGE))
         return found[:wanted]
 
-    async def _recalled(self, op: SearchOp) -> list[tuple[Record, float]]:
+    async def _recall_items(self, op: SearchOp) -> list[tuple[Record, float]]:
         """What answers the question and passes the filter, best first, with how likely it does."""
         if self._indexed is not None:  # what was just written is found by meaning too
             with contextlib.suppress(TimeoutError):
                 await self._indexed.settle(_SETTLE_SECONDS)
         wanted = min((op.offset + op.limit) * _MARGIN, MOST_HITS)
         found = await self._recall.answer(
-            op.query, await self._within(op.namespace_prefix), wanted, explain=True
+            op.query, await self._queries_below(op.namespace_prefix), wanted, explain=True
         )
         best = max((hit.score for hit in found), default=0.0)
         return [
@@ -219,11 +219,11 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         ]
 
     def _is_meant(self, record: Record, op: SearchOp) -> bool:
-        return is_within(namespace_of(record), op.namespace_prefix) and passes(
+        return is_within(namespace_of(record), op.namespace_prefix) and is_wanted(
             record.data["value"], op.filter or {}
         )
 
-    async def _within(self, prefix: Namespace) -> list[Query]:
+    async def _queries_below(self, prefix: Namespace) -> list[Query]:
         """Where the items in and below a namespace are."""
         names = await list_below(self._store, self._scope, prefix, _FEW) if prefix else []
         if not prefix or len(names) > _FEW:

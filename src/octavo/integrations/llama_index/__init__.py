@@ -11,14 +11,14 @@ It is LlamaIndex's own `Memory` over a chat store of Octavo's; a memory block te
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
-from octavo.integrations import needs, tools
-from octavo.integrations.tools import behind, run_on
+from octavo.integrations import require_package, tools
+from octavo.integrations.tools import run_on, unwrap
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import DEFAULT_SESSION, Whose
-from octavo.util.sync import Closing, waited
+from octavo.util.sync import Closing, as_plain
 
-with needs(__name__, "LlamaIndex", "llama-index-core"):
+with require_package(__name__, "LlamaIndex", "llama-index-core"):
     from llama_index.core.base.llms.types import ChatMessage  # type: ignore[import-not-found]
     from llama_index.core.bridge.pydantic import Field  # type: ignore[import-not-found]
     from llama_index.core.memory import BaseMemoryBlock  # type: ignore[import-not-found]
@@ -68,12 +68,12 @@ class OctavoMemory(Closing, LlamaMemory):  # type: ignore[misc]
         await self.sql_store.aclose()
 
     # LlamaIndex's own wait on a loop of their own, and for ever where that is the loop of the store.
-    get = waited(LlamaMemory.aget)
-    get_all = waited(LlamaMemory.aget_all)
-    put = waited(LlamaMemory.aput)
-    put_messages = waited(LlamaMemory.aput_messages)
-    set = waited(LlamaMemory.aset)
-    reset = waited(LlamaMemory.areset)
+    get = as_plain(LlamaMemory.aget)
+    get_all = as_plain(LlamaMemory.aget_all)
+    put = as_plain(LlamaMemory.aput)
+    put_messages = as_plain(LlamaMemory.aput_messages)
+    set = as_plain(LlamaMemory.aset)
+    reset = as_plain(LlamaMemory.areset)
 
 
 class OctavoMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
@@ -97,7 +97,7 @@ class OctavoMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
         asked = [message.content for message in messages or () if message.role == "user" and message.content]
         if not asked:
             return ""
-        work = behind(self.memory).context(
+        work = unwrap(self.memory).context(
             asked[-1], max_tokens=self.max_tokens, shown=said, user_id=self.user_id, agent_id=self.agent_id
         )
         return (await run_on(self.memory, work)).text
@@ -109,7 +109,7 @@ class OctavoMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
         speaker = "assistant" if "agent_id" in whose.owner else "user"
         for said in [message.content for message in messages if message.role == speaker and message.content]:
             # Facts alone: the messages stay in the session, and kept there again they would be told again.
-            work = behind(self.memory).layers.extract(said, metadata=whose.learnt_in, **whose.owner)
+            work = unwrap(self.memory).layers.extract(said, metadata=whose.learnt_in, **whose.owner)
             await run_on(self.memory, work)
 
 

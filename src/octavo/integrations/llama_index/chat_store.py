@@ -15,7 +15,7 @@ from octavo.chat.messages import MESSAGES, Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
-from octavo.kernel.ports import Store, every_name, written
+from octavo.kernel.ports import Store, list_names, write_ops
 from octavo.memory.searching import DEFAULT_SESSION
 from octavo.util.sync import Closing
 
@@ -33,7 +33,7 @@ class _Session(SessionItems):
 
     @on_store_loop
     async def write(self, ops: Sequence[Op]) -> None:
-        await written(self._store, ops)
+        await write_ops(self._store, ops)
 
     @on_store_loop
     async def count(self, query: Query) -> int:
@@ -42,7 +42,7 @@ class _Session(SessionItems):
     @on_store_loop
     async def names(self) -> list[str]:
         whole = msgspec.structs.replace(self._scope, session=None)
-        return await every_name(self._store, MESSAGES, "session", whole)
+        return await list_names(self._store, MESSAGES, "session", whole)
 
     def query(self, status: MessageStatus | None = None, **clauses: Any) -> Query:
         """Messages of a status, oldest first."""

@@ -75,13 +75,13 @@ def days(text: str) -> list[Day]:
 
 def _keep(found: dict[int, Day], taken: bytearray, match: "re.Match[str]", day: Day) -> None:
     start, end = match.span()
-    if any(taken[start:end]) or not _on_calendar(day):
+    if any(taken[start:end]) or not _is_on_calendar(day):
         return
     taken[start:end] = b"\1" * (end - start)
     found[start] = day
 
 
-def _on_calendar(day: Day) -> bool:
+def _is_on_calendar(day: Day) -> bool:
     if day.day is not None and day.month is None:
         return False
     year = 2000 if day.year is None else day.year  # a leap year: 29 February is a day

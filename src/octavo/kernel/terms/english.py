@@ -74,16 +74,16 @@ def _stem(word: str) -> str:
     if first is None:
         first = _region(word, 0)
     second = _region(word, first)
-    word = _plural(word)
+    word = _strip_plural(word)
     if word in _WHOLE:
         return word
-    word = _past(word, first)
+    word = _strip_past(word, first)
     if len(word) > 2 and word[-1] in "yY" and word[-2] not in _VOWELS:
         word = word[:-1] + "i"
-    word = _ending(word, _STEP_2, first, second)
-    word = _ending(word, _STEP_3, first, second)
-    word = _ending(word, _STEP_4, second, second)
-    return _last_letter(word, first, second).lower()
+    word = _replace_ending(word, _STEP_2, first, second)
+    word = _replace_ending(word, _STEP_3, first, second)
+    word = _replace_ending(word, _STEP_4, second, second)
+    return _strip_last_letter(word, first, second).lower()
 
 
 _SHORT = 24  # letters; longer words seldom repeat, and would only fill memory
@@ -115,7 +115,7 @@ def _ends_short(word: str) -> bool:
     return len(word) == 2 or (word[-1] not in "wxY" and word[-3] not in _VOWELS)
 
 
-def _plural(word: str) -> str:
+def _strip_plural(word: str) -> str:
     if word.endswith("sses"):
         return word[:-2]
     if word.endswith(("ied", "ies")):
@@ -125,7 +125,7 @@ def _plural(word: str) -> str:
     return word
 
 
-def _past(word: str, first: int) -> str:
+def _strip_past(word: str, first: int) -> str:
     if word.endswith("eedly"):
         return word[:-3] if len(word) - 5 >= first else word
     if word.endswith("eed"):
@@ -144,7 +144,7 @@ def _past(word: str, first: int) -> str:
     return word
 
 
-def _ending(word: str, endings: tuple[tuple[str, str], ...], region: int, second: int) -> str:
+def _replace_ending(word: str, endings: tuple[tuple[str, str], ...], region: int, second: int) -> str:
     """The word with the first of the endings that it has in place of another, if that begins in its region."""
     for ending, other in endings:
         if word.endswith(ending):
@@ -159,7 +159,7 @@ def _ending(word: str, endings: tuple[tuple[str, str], ...], region: int, second
     return word
 
 
-def _last_letter(word: str, first: int, second: int) -> str:
+def _strip_last_letter(word: str, first: int, second: int) -> str:
     short = word[:-1]
     if word.endswith("e") and (len(short) >= second or (len(short) >= first and not _ends_short(short))):
         return short

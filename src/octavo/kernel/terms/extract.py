@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
-from octavo.kernel.terms.terms import terms, unspaced
+from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 
 LONGEST_SENTENCE = 280  # characters; of a longer one the beginning is quoted
@@ -45,7 +45,7 @@ def extract(lines: Sequence[SpokenLine], max_tokens: int, before: str = "") -> s
         return ""
     if sum(sentence.tokens for sentence in sentences) <= max_tokens:
         return "\n".join(sentence.shown for sentence in sentences)
-    chosen = _chosen(sentences, max_tokens)
+    chosen = _choose(sentences, max_tokens)
     if not chosen:  # not one fits: the beginning of the best one is better than nothing
         weights = _weights(sentences)
         best = max(sentences, key=lambda one: one.favour * sum(weights[term] for term in one.terms))
@@ -83,7 +83,7 @@ def _clean(said: str) -> str:
 
 def _sentence(shown: str, favour: float, said: str) -> _Sentence:
     # A single character of an unspaced script says little, and its pairs say it too.
-    held = {term for term in terms(said) if term not in _CARRIERS and not (len(term) == 1 and unspaced(term))}
+    held = {t for t in terms(said) if t not in _CARRIERS and not (len(t) == 1 and is_unspaced(t))}
     return _Sentence(shown, estimate_tokens(shown) + 1, frozenset(held), favour)
 
 
@@ -97,12 +97,12 @@ def _weights(sentences: Sequence[_Sentence]) -> dict[str, float]:
 
 
 def _share(term: str) -> float:
-    if unspaced(term):
+    if is_unspaced(term):
         return _PAIR
     return _FIGURES if term[0].isdigit() else 1.0
 
 
-def _chosen(sentences: Sequence[_Sentence], max_tokens: int) -> list[int]:
+def _choose(sentences: Sequence[_Sentence], max_tokens: int) -> list[int]:
     """Greedy cover: again and again the sentence that adds most for its length, until none fits."""
     weights = _weights(sentences)
     covered: set[str] = set()

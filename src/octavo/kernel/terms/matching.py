@@ -10,7 +10,7 @@ from octavo.kernel.model import Query, Record
 from octavo.kernel.terms.matches import COMMON, LOOKED, Match, Matches, is_unfiltered, narrow, newest
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import MOST_CHARACTERS, topics
-from octavo.kernel.text import leaves
+from octavo.kernel.text import content
 
 _decode = msgspec.json.Decoder().decode
 
@@ -18,11 +18,6 @@ _decode = msgspec.json.Decoder().decode
 FOUND_BY = "found_by"
 #: How JSON data with that begins, so that stores can tell without decoding it.
 FOUND_BY_JSON = f'{{"{FOUND_BY}":['
-
-
-def content(text: str, data: object) -> str:
-    """The text a record is found by: its own, or the values of its data when it has none."""
-    return text or "\n".join(leaves(data))
 
 
 def index_text(text: str, data: object) -> tuple[str, str]:
@@ -66,7 +61,7 @@ def count_terms(text: str, quote: str = "") -> tuple[Counter[str], int]:
     return Counter(found), length
 
 
-def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:
+def search_records(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:
     """Search the given records: those that match the query and hold any of the terms.
 
     When more than MOST do, only what the nominated terms find is looked at, and of that the newest MOST. When that is more

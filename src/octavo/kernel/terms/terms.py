@@ -40,7 +40,7 @@ _JOINTS = re.compile(r"[\x00-\x2f:-@\[-`{-\x7f]+")  # all of ASCII but letters a
 _MAY_HOLD_DATE = re.compile(r"\d{4}")
 
 
-def unspaced(term: str) -> bool:
+def is_unspaced(term: str) -> bool:
     """Whether a term is of a script without spaces between words, so that it is a character or a pair of them."""
     return _IS_UNSPACED.match(term) is not None
 
@@ -59,18 +59,18 @@ def terms(text: str) -> list[str]:
     found: list[str] = []
     for word in text.split():  # no term holds white space, and words repeat
         if len(word) <= _SHORT and word < "\u0e00":
-            found += _remembered(word)
+            found += _cached_terms(word)
         elif len(word) <= _LONGEST_RUN:
-            found += _in_chunks(word)
+            found += _terms_of_word(word)
         else:  # in pieces: while a pattern runs, no other thread does
             for at in range(0, len(word), _LONGEST_RUN):
-                found += _in_chunks(word[at : at + _LONGEST_RUN])
+                found += _terms_of_word(word[at : at + _LONGEST_RUN])
     if _MAY_HOLD_DATE.search(text):
         found += [f"{y}{m:02}{d:02}" for y, m, d in days(text) if y and m and d]
     return found
 
 
-def _in_chunks(word: str) -> list[str]:
+def _terms_of_word(word: str) -> list[str]:
     """The terms of what stands between white space."""
     found: list[str] = []
     for chunk in _CHUNK.findall(word):
@@ -83,8 +83,8 @@ def _in_chunks(word: str) -> list[str]:
 
 
 @lru_cache(maxsize=16_384)
-def _remembered(word: str) -> tuple[str, ...]:
-    return tuple(_in_chunks(word))
+def _cached_terms(word: str) -> tuple[str, ...]:
+    return tuple(_terms_of_word(word))
 
 
 def _terms_of_chunk(chunk: str) -> tuple[str, ...]:

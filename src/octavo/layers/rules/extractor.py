@@ -11,7 +11,7 @@ from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, StatedFact, alik
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
 from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, KnownFacts, memories_of, read, reading
 from octavo.layers.values import Decision, Known, Layer, OwnerType
-from octavo.util.sync import at_once, in_turns
+from octavo.util.sync import run_in_turns, run_steps
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 _GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")
@@ -52,7 +52,7 @@ class RuleExtractor:
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What to do with each fact of the text, in its order."""
-        return await in_turns(_deciding(text, known, owner_type, at))
+        return await run_in_turns(_deciding(text, known, owner_type, at))
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -60,7 +60,7 @@ class RuleExtractor:
 
 def decide(text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime) -> list[Decision]:
     """What `RuleExtractor.decide` answers, without waiting."""
-    return at_once(_deciding(text, known, owner_type, at))
+    return run_steps(_deciding(text, known, owner_type, at))
 
 
 def _deciding(
@@ -133,7 +133,7 @@ def _decision(
         layer=layer,
         category=category,
         content=content,
-        reason=reasons.compared(
+        reason=reasons.describe_comparison(
             fact.category,
             fact.content,
             match.known.content if match.known else "",

@@ -12,7 +12,7 @@ from octavo.layers.rules.facts import COMMON, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
 from octavo.util.cache import Cache, size_of
-from octavo.util.sync import at_once
+from octavo.util.sync import run_steps
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
 MOST_SENTENCES = 2000  # of one text; in 20,000 characters there are more only if nobody wrote them
@@ -30,7 +30,7 @@ _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads"
 
 def read(text: str, owner_type: OwnerType, at: datetime) -> list[StatedFact]:
     """What the text says of its owner that is worth keeping, in the order of the text."""
-    return at_once(reading(text, owner_type, at))
+    return run_steps(reading(text, owner_type, at))
 
 
 def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[StatedFact]]:

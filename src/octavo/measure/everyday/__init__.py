@@ -184,7 +184,7 @@ async def ask_people(
     for person in people:
         async with _tell_person(person, tell, None if path == "bm25" else embedder) as ask:
             for pair in person.pairs:
-                answered.append(_judged(pair, path, await ask(pair.question)))
+                answered.append(_judge(pair, path, await ask(pair.question)))
                 if progress is not None:
                     progress(len(answered), total)
     return answered
@@ -227,7 +227,7 @@ def _absent_share(answered: Sequence[Answered]) -> float | None:
     return mean(said) if said else None
 
 
-def _judged(pair: Pair, path: Path, found: _Found) -> Answered:
+def _judge(pair: Pair, path: Path, found: _Found) -> Answered:
     right = (at for at, hit in enumerate(found.hits[:_FIRST], 1) if _answers(hit, pair))
     texts = tuple(hit.text for hit in found.hits[:_FIRST])
     return Answered(pair=pair, path=path, rank=next(right, None), absent=found.absent, found=texts)

@@ -12,10 +12,10 @@ from pydantic import Field
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.ports import IndexesLater, Store
-from octavo.kernel.terms.matching import content
+from octavo.kernel.text import content
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.context import SHARES
-from octavo.memory.searching import SOURCES, StoreAsOf, Whose, distinct
+from octavo.memory.searching import SOURCES, StoreAsOf, Whose, dedupe
 from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
 from octavo.server.console import drawing
@@ -80,13 +80,13 @@ async def show_search(page: ConsoleRequest) -> Response:
             layers.store if asked.as_of is None else await StoreAsOf.of(layers.store, asked.as_of, queries)
         )
         if asked.as_of is None:
-            late = await _late(store, {query.collection for query in queries})
+            late = await _count_waiting(store, {query.collection for query in queries})
             queries = [query for query in queries if query.collection not in late]
         recall = Recall(store, _clock(asked.as_of))
         began = time.perf_counter()
         found = await recall.answer(asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page.page_bytes)
         took = (time.perf_counter() - began) * 1000
-        hits = distinct(found)[:_LIMIT]
+        hits = dedupe(found)[:_LIMIT]
         if asked.why:
             try:
                 why = await recall.why_not_in(asked.why, asked.q, queries, _LIMIT)
@@ -113,7 +113,7 @@ async def show_context(page: ConsoleRequest) -> Response:
     made = None
     late: dict[str, int] = {}
     if asked.q.strip() and _names_somebody(asked) and asked.as_of is None:
-        late = await _late(page.store, {name for each in SOURCES.values() for name in each})
+        late = await _count_waiting(page.store, {name for each in SOURCES.values() for name in each})
     if asked.q.strip() and _names_somebody(asked) and not late:
         made = await page.memory.context(
             asked.q,
@@ -129,7 +129,7 @@ async def show_context(page: ConsoleRequest) -> Response:
     )
 
 
-async def _late(store: Store, collections: Collection[str]) -> dict[str, int]:
+async def _count_waiting(store: Store, collections: Collection[str]) -> dict[str, int]:
     """The collections of which so much waits to be indexed that a search would wait for it, with how much, up to a bound.
 
     Right after very many records were loaded that takes minutes, and no page should: they are indexed meanwhile.

@@ -31,7 +31,7 @@ def word_diff(before: str, after: str) -> list[tuple[str, str]]:
     return pieces
 
 
-def marked(text: str, terms: Sequence[str]) -> Markup:
+def mark_terms(text: str, terms: Sequence[str]) -> Markup:
     """The text with the terms in it marked, a word as a whole when it begins with one."""
     known = sorted({term for term in terms if term}, key=len, reverse=True)
     if not known:
@@ -48,7 +48,7 @@ def _spelling(term: str) -> str:
     return rf"\b{re.escape(term)}[a-z]*" if term.isascii() and term.isalnum() else re.escape(term)
 
 
-def markdown(text: str) -> Markup:
+def render_markdown(text: str) -> Markup:
     """Headings, lists, quotes, code and emphasis of a document; anything else in it is text, and no link runs anything."""
     made: list[str] = []
     open_list = fenced = False
@@ -56,7 +56,7 @@ def markdown(text: str) -> Markup:
 
     def flush() -> None:
         if paragraph:
-            made.append(f"<p>{_inline(' '.join(paragraph))}</p>")
+            made.append(f"<p>{_render_inline(' '.join(paragraph))}</p>")
             paragraph.clear()
 
     for line in text.split("\n"):
@@ -75,15 +75,15 @@ def markdown(text: str) -> Markup:
         if heading := re.match(r"(#{1,4})\s+(.*)", line):
             flush()
             level = len(heading[1]) + 2  # the page's own come first
-            made.append(f"<h{level}>{_inline(heading[2])}</h{level}>")
+            made.append(f"<h{level}>{_render_inline(heading[2])}</h{level}>")
         elif item:
             flush()
             made += [] if open_list else ["<ul>"]
             open_list = True
-            made.append(f"<li>{_inline(item[1])}</li>")
+            made.append(f"<li>{_render_inline(item[1])}</li>")
         elif line.startswith(">"):
             flush()
-            made.append(f"<blockquote>{_inline(line[1:].strip())}</blockquote>")
+            made.append(f"<blockquote>{_render_inline(line[1:].strip())}</blockquote>")
         elif line.strip():
             paragraph.append(line.strip())
         else:
@@ -94,7 +94,7 @@ def markdown(text: str) -> Markup:
     return Markup("".join(made))  # noqa: S704 - every piece was escaped by itself
 
 
-def _inline(text: str) -> str:
+def _render_inline(text: str) -> str:
     said = str(escape(text))
     for pattern, tag in _INLINE:
         said = pattern.sub(rf"<{tag}>\1</{tag}>", said)

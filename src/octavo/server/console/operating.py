@@ -20,7 +20,7 @@ from octavo.erasing import certificates
 from octavo.errors import NotFound, OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Scope, Tally
-from octavo.kernel.ports import Describes, ListsNames, Store, heads
+from octavo.kernel.ports import Describes, ListsNames, Store, list_heads
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import ACCESS, Access
 from octavo.layers.records import COLLECTIONS
@@ -48,7 +48,7 @@ async def show_overview(page: ConsoleRequest) -> Response:
     """All numbers of the tenant; while there are none, how to begin."""
     held, store, scope = page.memories, page.store, Scope(tenant=page.tenant)
     tallies = dict(
-        zip(COUNTED, await asyncio.gather(*(_alive(store, scope, name) for name in COUNTED)), strict=True)
+        zip(COUNTED, await asyncio.gather(*(_tally(store, scope, name) for name in COUNTED)), strict=True)
     )
     if not any(tally.total for tally in tallies.values()):
         return page.render("first_run.html", server=str(page.base_url).rstrip("/"))
@@ -96,7 +96,7 @@ class _Numbers:
     async def users(self) -> int | None:
         """How many users have memories or messages, as far as they are counted; None while nobody knows."""
         if isinstance(self._store, ListsNames):
-            await self._behind("users", self._count_users(self._store))
+            await self._count_in_background("users", self._count_users(self._store))
         return self._users
 
     async def days(self) -> list[tuple[datetime, int | None]]:
@@ -104,18 +104,18 @@ class _Numbers:
         today = now().replace(hour=0, minute=0, second=0, microsecond=0)
         days = [today - timedelta(days=ago) for ago in range(_DAYS)]
         self._days = {day: told for day, told in self._days.items() if day in days}
-        await self._behind("days", self._count_days(days))
+        await self._count_in_background("days", self._count_days(days))
         return [(day, self._days.get(day, (0.0, None))[1]) for day in reversed(days)]
 
-    async def _behind(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
+    async def _count_in_background(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
         """Have something counted, unless it is just being; no page waits long for it, and the next one has it."""
         if what in self._counting and not self._counting[what].done():
             counting.close()
         else:
-            self._counting[what] = asyncio.create_task(self._logged(what, counting))
+            self._counting[what] = asyncio.create_task(self._log_failure(what, counting))
         await asyncio.wait({self._counting[what]}, timeout=_PATIENCE_SECONDS)
 
-    async def _logged(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
+    async def _log_failure(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
         try:
             await counting
         except StoreClosed:  # the server stops
@@ -138,14 +138,14 @@ class _Numbers:
         for day in days:
             since, _ = self._days.get(day, (-math.inf, 0))
             if time.monotonic() - since > (_FRESH_SECONDS if day == days[0] else _PAST_SECONDS):
-                self._days[day] = (time.monotonic(), await self._of(day))
+                self._days[day] = (time.monotonic(), await self._count_day(day))
 
-    async def _of(self, day: datetime) -> int:
+    async def _count_day(self, day: datetime) -> int:
         """How much there is of a day, counted in parts with pauses: whoever asks for a page goes first."""
         total = 0
         for name in _DRAWN:
             query = Query(collection=name, scope=self._scope, since=day, until=day + timedelta(days=1))
-            if not await heads(self._store, replace(query, newest_first=True, limit=1)):
+            if not await list_heads(self._store, replace(query, newest_first=True, limit=1)):
                 continue
             for part in range(_PARTS):
                 since, until = (day + timedelta(days=at / _PARTS) for at in (part, part + 1))
@@ -171,7 +171,7 @@ def _disk_bytes(dsn: str) -> int | None:
     return sum(part.stat().st_size for part in beside if part.exists())
 
 
-async def _alive(store: Store, scope: Scope, collection: str) -> Tally:
+async def _tally(store: Store, scope: Scope, collection: str) -> Tally:
     """How many there are that have not expired: all, which a store knows by heart, without those that have."""
     query = Query(collection=collection, scope=scope)
     counted = await store.tally(query)

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from octavo.kernel.text import printable, spell
+from octavo.kernel.text import escape_controls, spell
 from octavo.keys import ACCESS
 from octavo.server.access import (
     BROWSER_COOKIE,
@@ -30,7 +30,7 @@ from octavo.server.access import (
     new_browser,
 )
 from octavo.server.console import drawing
-from octavo.server.console.texts import CHINESE, TITLES, in_chinese
+from octavo.server.console.texts import CHINESE, TITLES, translate
 from octavo.server.gate import CALLER
 from octavo.server.problems import Problem
 from octavo.server.routing import Admitted, checked
@@ -133,14 +133,14 @@ class ConsoleRequest(Admitted):
         """A page that says what went wrong."""
         title = HTTPStatus(status).phrase
         if self.language == "zh":
-            title, detail = TITLES.get(status, title), in_chinese(detail)
+            title, detail = TITLES.get(status, title), translate(detail)
         return self.render("problem.html", status, title=title, detail=detail)
 
     def redirect(self, address: str) -> Response:
         """Go on there, with a question and never with the form again."""
         return RedirectResponse(address, 303, headers=_HEADERS)
 
-    def following(self, default: str | None = None) -> str:
+    def next_page(self, default: str | None = None) -> str:
         """Where to go on: a page of this console that was named, or another one."""
         named = self.sent.get("next") or self.query_params.get("next", "")
         own = re.fullmatch(rf"{re.escape(self.root)}{CONSOLE}(?:[/?][^\\\s]*)?", named)
@@ -177,13 +177,13 @@ class Pages(list[Route]):
         """Make a function the page of a path, or what is done with a form that is sent there."""
 
         def add(function: Endpoint) -> Endpoint:
-            self.append(PageRoute(f"{CONSOLE}{path}", _answering(function), methods=[method]))
+            self.append(PageRoute(f"{CONSOLE}{path}", _translate_refusals(function), methods=[method]))
             return function
 
         return add
 
 
-def _answering(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+def _translate_refusals(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
 
     async def answer(request: Request) -> Response:
@@ -221,12 +221,12 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         auto_reload=False,
     )
-    made.globals |= {"_": _say, "diff": drawing.word_diff, "markdown": drawing.markdown}
+    made.globals |= {"_": _say, "diff": drawing.word_diff, "markdown": drawing.render_markdown}
     made.filters |= {
         "shown": shown,
         "when": when,
         "number": "{:,}".format,
-        "marked": drawing.marked,
+        "marked": drawing.mark_terms,
         "spelled": spell,
     }
     for name in made.list_templates():  # compiled while it serves, they would hold up everybody
@@ -242,7 +242,7 @@ def _say(context: Context, text: str) -> str:
 def shown(text: object, most: int = SHOWN) -> str:
     """A text as it can be shown: what would steer a terminal or turn the direction of a line is spelled out, the rest cut."""
     whole = str(text)
-    cut = "\n".join(map(printable, whole[:most].split("\n")))
+    cut = "\n".join(map(escape_controls, whole[:most].split("\n")))
     return cut if len(whole) <= most else f"{cut}… (+{len(whole) - most:,})"
 
 

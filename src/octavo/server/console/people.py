@@ -11,7 +11,7 @@ from fastapi import Response
 
 from octavo.erasing import Certificate, Subject, count_owned
 from octavo.kernel.model import Cursor, Query, Scope
-from octavo.kernel.ports import ListsNames, Store, heads
+from octavo.kernel.ports import ListsNames, Store, list_heads
 from octavo.layers.records import Owner
 from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
 from octavo.server.console.pages import ConsoleRequest, Pages
@@ -186,7 +186,7 @@ async def sessions_by_name(store: Store, scope: Scope, after: str, limit: int) -
     return [
         SeenSession(name=name, counts=counts, last_at=last)
         for name, (counts, last) in sorted(
-            _gathered(
+            _group_by_name(
                 (collection, one.name, one.total, one.last)
                 for collection, names in zip(TALK, listed, strict=True)
                 for one in names
@@ -201,11 +201,11 @@ async def recent_sessions(
     """The sessions of somebody's newest records, the latest first; what is older than those is not counted."""
     newest = await asyncio.gather(
         *(
-            heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
+            list_heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
             for each in collections
         )
     )
-    found = _gathered(
+    found = _group_by_name(
         (collection, head.scope.session or "", 1, head.created_at)
         for collection, page in zip(collections, newest, strict=True)
         for head in page
@@ -215,7 +215,7 @@ async def recent_sessions(
     return sorted(seen, key=lambda one: one.last_at, reverse=True)[:limit]
 
 
-def _gathered(
+def _group_by_name(
     rows: Iterable[tuple[str, str, int, datetime]],
 ) -> dict[str, tuple[dict[str, int], datetime]]:
     """Counts by collection, and the last moment, of each name."""

@@ -12,9 +12,8 @@ from starlette.responses import StreamingResponse
 from octavo.chat.messages import MESSAGES, SUMMARIES, given_marks
 from octavo.events.records import EventType
 from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.kernel.ports import Store, heads, read_page
-from octavo.kernel.terms.matching import content
-from octavo.kernel.text import spell
+from octavo.kernel.ports import Store, list_heads, read_page
+from octavo.kernel.text import content, spell
 from octavo.layers.reading import read_heads
 from octavo.server.console.pages import SHOWN, ConsoleRequest, Pages
 from octavo.server.console.people import begin, recent_sessions, sessions_by_name
@@ -90,8 +89,8 @@ async def show_session(page: ConsoleRequest) -> Response:
         *(_read(store, replace(query, collection=each), asked.kind, page.page_bytes) for each in shown)
     )
     summary = await store.find(Query(collection=SUMMARIES, scope=scope, newest_first=True, limit=1))
-    found, following = merged(read)
-    steps = paired(found)
+    found, following = merge_newest(read)
+    steps = pair_steps(found)
     return page.render(
         "session.html",
         session=page.path_params["session"],
@@ -125,7 +124,7 @@ async def _news(store: Store, scope: Scope, after: Cursor | None, seconds: float
         newest: list[Cursor] = []
         for each in SHOWING:
             query = Query(collection=each, scope=scope, newest_first=True, limit=1)
-            newest += [head.cursor for head in await heads(store, query)]
+            newest += [head.cursor for head in await list_heads(store, query)]
         last = max(newest, key=lambda cursor: cursor.rank or (), default=None)
         if last is not None and (after is None or after.rank is None or (last.rank or ()) > after.rank):
             after = last
@@ -139,7 +138,7 @@ async def _read(
     """What comes next in a collection, and where to go on; of one kind, which no index knows, what is near of it."""
     if kind is None:
         return await read_page(store, query, max_bytes)
-    looked = await heads(store, replace(query, limit=_LOOKED))
+    looked = await list_heads(store, replace(query, limit=_LOOKED))
     wanted = [head for head in looked if head.kind == kind]
     found = await read_heads(store, query, wanted[:_STEPS], max_bytes)
     if len(found) < len(wanted):
@@ -147,7 +146,7 @@ async def _read(
     return found, looked[-1].cursor if len(looked) == _LOOKED else None
 
 
-def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Record], Cursor | None]:
+def merge_newest(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Record], Cursor | None]:
     """The newest records of several collections together, and where to go on: all have one order."""
     found = sorted((record for records, _ in read for record in records), key=lambda r: r.rank, reverse=True)
     # Of a collection that has more, nothing is known behind its last one.
@@ -159,7 +158,7 @@ def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Rec
     return page, last if len(page) == len(within) else page[-1].cursor
 
 
-def paired(found: Sequence[Record]) -> list[TimelineStep]:
+def pair_steps(found: Sequence[Record]) -> list[TimelineStep]:
     """The records as steps: the end of a tool's call stands with its beginning."""
     ends = {key: record for record in found if record.kind in _ENDS and (key := _call(record))}
     begun = {_call(record) for record in found if record.kind == EventType.TOOL_CALL_START}

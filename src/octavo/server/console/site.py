@@ -47,7 +47,7 @@ async def show_file(page: ConsoleRequest) -> Response:
 @pages.add("GET", "/language")
 async def choose_language(page: ConsoleRequest) -> Response:
     """Show every page in this language from now on."""
-    response = page.redirect(page.following())
+    response = page.redirect(page.next_page())
     chosen = "zh" if page.query_params.get("to") == "zh" else "en"
     page.set_cookie(response, LANGUAGE, chosen, max_age=_YEAR_SECONDS)
     return response
@@ -68,7 +68,7 @@ async def sign_in(page: ConsoleRequest) -> Response:
     if key is None:
         return page.render("sign_in.html", 403, next=page.sent.get("next", ""), wrong=True)
     home = page.address() if key.user is None else page.address("people", key.user)
-    response = page.redirect(page.following(home) if key.user is None else home)
+    response = page.redirect(page.next_page(home) if key.user is None else home)
     lasts = int(SIGN_IN_LASTS.total_seconds())
     page.set_cookie(response, SIGN_IN_COOKIE, page.signing.sign_in(key.id, now()), max_age=lasts)
     return response

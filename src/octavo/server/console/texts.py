@@ -137,13 +137,13 @@ SENTENCES = {
 }  # fmt: skip
 
 
-def in_chinese(detail: str) -> str:
+def translate(detail: str) -> str:
     """A sentence about what went wrong in Chinese, as far as it is known; several are joined by semicolons."""
     for pattern, said in _patterns():
         if found := pattern.fullmatch(detail):
             return said.format(*found.groups())
     parts = detail.split("; ")
-    return "；".join(map(in_chinese, parts)) if len(parts) > 1 else detail
+    return "；".join(map(translate, parts)) if len(parts) > 1 else detail
 
 
 @functools.cache

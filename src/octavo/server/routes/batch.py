@@ -17,7 +17,7 @@ from octavo.server.gate import BATCHED, REQUEST_ID
 from octavo.server.openapi import Routes
 from octavo.server.problems import Problem
 from octavo.server.requests import Batch, BatchedRequest
-from octavo.server.routing import Admitted, refused
+from octavo.server.routing import Admitted, refuse_request
 
 router = Routes("batch")
 _log = logging.getLogger("octavo.server")
@@ -43,7 +43,7 @@ async def send_batch(body: Batch, request: Admitted) -> Response:
         raise HTTPException(422, "a batch cannot hold a batch")
     if len(body.requests) > server.max_batch:
         wrong = f"a batch has at most {server.max_batch:,} requests (server.max_batch); got {len(body.requests):,}"
-        raise refused(wrong, "body", "requests")
+        raise refuse_request(wrong, "body", "requests")
     loop = asyncio.get_running_loop()
     ends, room = loop.time() + server.request_seconds * _TIME_SHARE, server.max_body_bytes
     answers: list[BatchAnswer] = []
@@ -55,13 +55,13 @@ async def send_batch(body: Batch, request: Admitted) -> Response:
             late = "not begun: the requests before it took too long; send it again"
             answers.append(BatchAnswer(status=504, body=Problem.of(504, late)))
         else:
-            status, content = await _answered(request, part, number)
+            status, content = await _answer_part(request, part, number)
             room -= len(content)
             answers.append(BatchAnswer(status=status, body=msgspec.Raw(content)))
     return answer(Batched(count=len(answers), answers=answers))
 
 
-async def _answered(request: Admitted, part: BatchedRequest, number: int) -> tuple[int, bytes]:
+async def _answer_part(request: Admitted, part: BatchedRequest, number: int) -> tuple[int, bytes]:
     """The status and the JSON that the application answers to a part, sent through its gate like any other request."""
     # As it was sent: what JSON cannot say, such as NaN or half a character, is refused by its own route.
     given = "body" in part.model_fields_set

@@ -11,7 +11,7 @@ from octavo.client.answers import Session
 from octavo.errors import Conflict
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Cursor, Head, Query, Scope
-from octavo.kernel.ports import Store, heads
+from octavo.kernel.ports import Store, list_heads
 from octavo.server.answers import EventList, SessionList, TurnList, answer, example
 from octavo.server.openapi import Routes
 from octavo.server.requests import After, AfterSession, Limit, Name, NewEvent, PathName, SessionCursor, token
@@ -141,7 +141,7 @@ async def sessions_page(
     """
     query = Query(collection=EVENTS, scope=scope, newest_first=True)
     position = None if after is None else after.after
-    newest = await heads(store, replace(query, limit=_NEWEST + 1, after=position)) if limit else []
+    newest = await list_heads(store, replace(query, limit=_NEWEST + 1, after=position)) if limit else []
     if not newest:
         return [], None
     began = min(newest[0].created_at, _LATEST) + _TICK if after is None else after.began
@@ -152,7 +152,8 @@ async def sessions_page(
     found: list[Session] = []
     for name, head in latest.items():
         own = replace(query, scope=replace(scope, session=name))
-        if after is not None and await heads(store, replace(own, limit=1, after=Cursor(at=began))) != [head]:
+        first = replace(own, limit=1, after=Cursor(at=began))
+        if after is not None and await list_heads(store, first) != [head]:
             continue
         if len(found) == limit:
             return found, SessionCursor(newest[newest.index(head) - 1].cursor, began)

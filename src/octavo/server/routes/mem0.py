@@ -38,12 +38,12 @@ from octavo.server.routes.mem0_values import (
     read_expiry,
     read_filters,
     read_spelled_filters,
+    refuse_hosted,
     tell_entry,
     tell_fact,
-    unsupported,
 )
 from octavo.server.routes.memories import check_content
-from octavo.server.routing import Admitted, listing_names, refused
+from octavo.server.routing import Admitted, listing_names, refuse_request
 
 F = TypeVar("F", bound=Callable[..., Any])
 router = Routes("mem0")
@@ -112,7 +112,7 @@ async def mem0_search(body: Asked, request: Admitted) -> Response:
     )
     # Entities of a conversation are facts for a search, but no memories that could be changed by their id.
     scores = {hit.id: hit.score for hit in hits if hit.kind in _CATEGORIES}
-    found = await asyncio.gather(*(_perhaps(memory, each) for each in scores))
+    found = await asyncio.gather(*(_find_memory(memory, each) for each in scores))
     results = [
         tell_fact(fact, body.fields, score=scores[fact.id])
         for fact in found
@@ -121,7 +121,7 @@ async def mem0_search(body: Asked, request: Admitted) -> Response:
     return answer({"results": results})
 
 
-async def _perhaps(memory: AsyncMemory, memory_id: str) -> Fact | None:
+async def _find_memory(memory: AsyncMemory, memory_id: str) -> Fact | None:
     """A memory, or None if somebody has deleted it by now."""
     with suppress(NotFound):
         return await memory.get(memory_id)
@@ -160,7 +160,7 @@ async def mem0_list(
 async def _list(memory: AsyncMemory, meant: Meant, page: int, size: int) -> tuple[list[Fact], int]:
     """A page of somebody's memories, and how many there are."""
     if meant.since or meant.until:
-        unsupported("filters.created_at of a listing")
+        refuse_hosted("filters.created_at of a listing")
     end = check_page(page, size)
     whose = Whose(memory.layers.tenant, **meant.owner)
     asked = [
@@ -236,7 +236,7 @@ async def mem0_delete_all(
 
 async def _delete_all(memory: AsyncMemory, meant: Meant) -> int:
     if meant.since or meant.until:
-        unsupported("filters.created_at of a deletion")
+        refuse_hosted("filters.created_at of a deletion")
     count = 0
     while found := await memory.get_all(metadata=meant.metadata, limit=_PAGE, **meant.owner):
         for fact in found:
@@ -249,7 +249,7 @@ async def _delete_all(memory: AsyncMemory, meant: Meant) -> int:
 @_route("PUT", "/v1/batch/")
 async def mem0_batch_update(body: ChangeBatch, request: Admitted) -> Response:
     """Change several memories; none, if one of them is not there."""
-    for change in await _checked(body, request):
+    for change in await _check_batch(body, request):
         await _change(change.memory_id, change, request)
     return answer({"message": f"Successfully updated {len(body.memories)} memories"})
 
@@ -257,16 +257,16 @@ async def mem0_batch_update(body: ChangeBatch, request: Admitted) -> Response:
 @_route("DELETE", "/v1/batch/")
 async def mem0_batch_delete(body: ChangeBatch, request: Admitted) -> Response:
     """Delete several memories; none, if one of them is not there."""
-    for change in await _checked(body, request):
+    for change in await _check_batch(body, request):
         await request.memory.delete(change.memory_id, reason=_BY_CLIENT)
     return answer({"message": f"Successfully deleted {len(body.memories)} memories"})
 
 
-async def _checked(body: ChangeBatch, request: Admitted) -> list[NamedChange]:
+async def _check_batch(body: ChangeBatch, request: Admitted) -> list[NamedChange]:
     most = request.memories.settings.server.max_batch
     if len(body.memories) > most:
         wrong = f"a batch has at most {most:,} memories (server.max_batch); got {len(body.memories):,}"
-        raise refused(wrong, "body", "memories")
+        raise refuse_request(wrong, "body", "memories")
     body.check_known()
     for change in body.memories:
         change.check_known()
@@ -321,7 +321,7 @@ async def mem0_delete_entity(
 ) -> Response:
     """Delete all memories of a user, an agent or a run."""
     if kind == "app":
-        unsupported("deleting an app")
+        refuse_hosted("deleting an app")
     if not await _delete_all(request.memory, _read_names(**{f"{kind}_id": name})):
         raise NotFound(f"there are no memories of the {kind} {name!r}")
     return answer({"message": "Entity deleted successfully!"})
@@ -347,7 +347,7 @@ HOSTED = (
 
 
 async def _refuse_hosted(request: Request) -> Response:
-    unsupported(f"{request.method} {request.url.path}")
+    refuse_hosted(f"{request.method} {request.url.path}")
 
 
 router.routes += [

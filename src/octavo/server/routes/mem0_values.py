@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from octavo.layers.values import Fact, LogEntry
 from octavo.server.requests import MAX_QUESTION_BYTES, Body, Metadata, Name
-from octavo.server.routing import refused
+from octavo.server.routing import refuse_request
 
 #: What says whose a memory is, and our word for it; an app is a word in the metadata.
 _ENTITIES = {"user_id": "user_id", "agent_id": "agent_id", "run_id": "session_id"}
@@ -35,7 +35,7 @@ class Mem0Body(Body):
         """Refuse with 501 what the hosted service would do and this server does not."""
         for name, value in (self.model_extra or {}).items():
             if name not in _WITHOUT_EFFECT and value not in (None, False, "", [], {}):
-                unsupported(name)
+                refuse_hosted(name)
 
 
 class Named(Mem0Body):
@@ -118,7 +118,7 @@ def read_filters(filters: Mapping[str, Any]) -> Meant:
         if name in _ENTITIES or name == "app_id":
             entity = value.get("eq") if isinstance(value, Mapping) and [*value] == ["eq"] else value
             if not isinstance(entity, str) or entity == "*":
-                unsupported(f"filters.{name} other than one name")
+                refuse_hosted(f"filters.{name} other than one name")
             _put(meant.metadata if name == "app_id" else meant.owner, _ENTITIES.get(name, name), entity)
         elif name == "created_at" and isinstance(value, Mapping) and {*value} <= {"gte", "lt"}:
             meant.since = _moment(value["gte"]) if "gte" in value else meant.since
@@ -127,11 +127,11 @@ def read_filters(filters: Mapping[str, Any]) -> Meant:
             for key, one in value.items():
                 _put_plain(meant.metadata, key, one)
         elif name.isupper() or name in ("categories", "keywords", "created_at", "updated_at"):
-            unsupported(f"filters.{name}")
+            refuse_hosted(f"filters.{name}")
         else:
             _put_plain(meant.metadata, name, value)
     if not meant.owner:
-        raise refused("whose memory? give user_id, agent_id or run_id", "body", "filters")
+        raise refuse_request("whose memory? give user_id, agent_id or run_id", "body", "filters")
     return meant
 
 
@@ -143,13 +143,13 @@ def read_spelled_filters(spelled: str) -> dict[str, Any]:
             return filters
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         pass
-    raise refused("must be a dict", "query", "filters")
+    raise refuse_request("must be a dict", "query", "filters")
 
 
 def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
     """Every condition of filters that must all hold."""
     if not isinstance(filters, Mapping):
-        unsupported("filters other than a dict")
+        refuse_hosted("filters other than a dict")
     for name, value in filters.items():
         if name == "AND" and isinstance(value, list):
             for each in value:
@@ -160,12 +160,12 @@ def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
 
 def _put(held: dict[str, Any], name: str, value: Any) -> None:
     if held.setdefault(name, value) != value:
-        raise refused(f"{name} cannot be two at once", "body", "filters")
+        raise refuse_request(f"{name} cannot be two at once", "body", "filters")
 
 
 def _put_plain(held: dict[str, Any], name: str, value: Any) -> None:
     if not isinstance(value, _PLAIN):
-        unsupported(f"filters.{name} other than a plain value")
+        refuse_hosted(f"filters.{name} other than a plain value")
     _put(held, name, value)
 
 
@@ -174,7 +174,7 @@ def _moment(given: Any) -> datetime:
         at = datetime.fromisoformat(given)
     except (TypeError, ValueError):
         wrong = "must be a time of ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00Z"
-        raise refused(wrong, "body", "date") from None
+        raise refuse_request(wrong, "body", "date") from None
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
@@ -183,7 +183,7 @@ def read_expiry(given: str | None) -> datetime | None:
     return None if given is None else _moment(given)
 
 
-def unsupported(what: str) -> NoReturn:
+def refuse_hosted(what: str) -> NoReturn:
     """Refuse what only mem0's hosted service does."""
     raise HTTPException(501, f"{what} is not supported by this server; docs/mem0.md lists what is")
 
@@ -234,5 +234,5 @@ def tell_entry(entry: LogEntry) -> dict[str, Any]:
 def check_page(page: int, size: int) -> int:
     """How many memories come before the end of a page; a page that is too far away is refused."""
     if page * size > _MOST_MEMORIES:
-        raise refused(f"pages reach as far as {_MOST_MEMORIES:,} memories", "query", "page")
+        raise refuse_request(f"pages reach as far as {_MOST_MEMORIES:,} memories", "query", "page")
     return page * size

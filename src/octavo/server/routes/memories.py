@@ -30,7 +30,7 @@ from octavo.server.requests import (
     When,
     token,
 )
-from octavo.server.routing import Admitted, refused
+from octavo.server.routing import Admitted, refuse_request
 
 router = Routes("memories")
 log_router = Routes("log")
@@ -373,7 +373,7 @@ def check_content(request: Admitted, content: str | None) -> None:
     most = request.memories.settings.server.max_content_bytes
     if content is not None and len(content.encode()) > most:
         wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
-        raise refused(wrong, "body", "content")
+        raise refuse_request(wrong, "body", "content")
 
 
 def _owner(request: Admitted, memory_type: OwnerType, entity_id: str) -> dict[str, Any]:

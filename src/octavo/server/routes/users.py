@@ -41,7 +41,7 @@ async def list_users(request: Admitted, limit: Limit = 100, after: AfterName = N
     """
     if (only := request.user_id()) is not None:
         scope, at = Scope(tenant=request.tenant, user=only), now()
-        counted = {word: await _alive(request.store, each, scope, at) for word, each in COLLECTIONS.items()}
+        counted = {word: await _count(request.store, each, scope, at) for word, each in COLLECTIONS.items()}
         alone = [user for user in [_user(only, counted, COLLECTIONS)] if user is not None][:limit]
         return answer(UserList(count=len(alone), users=alone))
     begin = "" if after is None else after.id
@@ -121,19 +121,19 @@ async def users_page(
         for one in await lister.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
             counted.setdefault(one.name, {})[word] = one
     names = sorted(counted)[:most]
-    ending = [word for word, each in collections.items() if await _any_expired(store, tenant, each, at)]
+    ending = [word for word, each in collections.items() if await _has_expired(store, tenant, each, at)]
     found = []
     for name in names:
         own: dict[str, NameCount | None] = {**counted[name]}
         for word in ending:
             scope = Scope(tenant=tenant, **{part: name})
-            own[word] = await _alive(store, collections[word], scope, at)
+            own[word] = await _count(store, collections[word], scope, at)
         if (user := _user(name, own, collections)) is not None:
             found.append(user)
     return found, Cursor(id=names[-1]) if len(counted) > most else None
 
 
-async def _any_expired(store: Store, tenant: str, collection: str, at: datetime) -> bool:
+async def _has_expired(store: Store, tenant: str, collection: str, at: datetime) -> bool:
     """Whether a collection holds what has expired and is not swept yet: names count that too, and nobody may see it."""
     if not SHAPES[collection].expiry_index:
         return False
@@ -141,7 +141,7 @@ async def _any_expired(store: Store, tenant: str, collection: str, at: datetime)
     return (await store.tally(query)).total > 0
 
 
-async def _alive(store: Store, collection: str, scope: Scope, at: datetime) -> NameCount | None:
+async def _count(store: Store, collection: str, scope: Scope, at: datetime) -> NameCount | None:
     told = await store.tally(Query(collection=collection, scope=scope, alive_at=at))
     if not (told.first and told.last):
         return None

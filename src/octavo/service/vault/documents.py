@@ -168,22 +168,22 @@ class DocumentRecords:
         self._anybody = self._exact if scope.user else msgspec.structs.replace(self._exact, user=None)
 
     def all(self, collection: str, ids: Sequence[str] | None = None) -> Query:
-        """The question for these documents, or for all; of the answers, those count that are `owned`."""
+        """The question for these documents, or for all; of the answers, those count that are `drop_others`."""
         scope = self._anybody if collection == "configs" else self._exact
         return Query(collection=collection, ids=None if ids is None else tuple(ids), scope=scope)
 
     def versions(self, key: str | None, ids: Iterable[str] | None = None) -> Query:
-        """The question for what a document, or any, said before; of the answers, those count that are `owned`."""
+        """The question for what a document, or any, said before; of the answers, those count that are `drop_others`."""
         scope = msgspec.structs.replace(self._anybody, session=key)
         return Query(collection="versions", ids=None if ids is None else tuple(ids), scope=scope)
 
-    def owned(self, found: Iterable[Record]) -> list[Record]:
+    def drop_others(self, found: Iterable[Record]) -> list[Record]:
         """The documents, or versions of them, that are not those of a user's own vault, in the order they have."""
         return [record for record in found if record.scope.user == self.scope_of(_key(record)).user]
 
-    def held(self, found: Iterable[Record]) -> dict[str, Held]:
+    def read_held(self, found: Iterable[Record]) -> dict[str, Held]:
         """What the store has, by key."""
-        return {record.id: Held(record) for record in self.owned(found)}
+        return {record.id: Held(record) for record in self.drop_others(found)}
 
     def scope_of(self, key: str) -> Scope:
         """Whose the document of this key is."""
@@ -219,21 +219,21 @@ class DocumentRecords:
         )
         return Add([record])
 
-    def swapped(self, record: Record, old: Held | None) -> list[Op]:
+    def swap_ops(self, record: Record, old: Held | None) -> list[Op]:
         """Put a record in the place of that one and no other; the last op's count says whether it went in.
 
         The removal also tells a store that remembers what it was given that this may not be a repetition.
         """
-        return [self.removed(record.collection, record.id, old), Add([record])]
+        return [self.remove_op(record.collection, record.id, old), Add([record])]
 
-    def erased(self, key: str) -> list[Op]:
+    def erase_ops(self, key: str) -> list[Op]:
         """Remove a document and all it ever said."""
         scope = exact_scope(self.scope_of(key))
         documents = [Query(collection=each, ids=(key,), scope=scope) for each in COLLECTIONS]
         versions = Query(collection="versions", scope=msgspec.structs.replace(scope, session=key))
         return [Remove(query) for query in (*documents, versions)]
 
-    def removed(self, collection: str, key: str, old: Held | None) -> Remove:
+    def remove_op(self, collection: str, key: str, old: Held | None) -> Remove:
         """Remove a document if it still is that one; None is none."""
         md5 = "-" if old is None else old.stated_md5  # no text has that sum
         where = {} if md5 is None else {"md5": md5}
@@ -273,7 +273,7 @@ def parse(text: str) -> Content:
     opening = _OPENS.match(text)
     closing = _CLOSES.search(text, opening.end()) if opening else None
     if opening and closing and closing.end() <= _MOST_HEAD_CHARACTERS:
-        front = _meaning(text[opening.end() : closing.start()])
+        front = _parse_yaml(text[opening.end() : closing.start()])
         if front is not None:
             return Content(text[: closing.end()], text[closing.end() :], front)
     bare = text.startswith(_BOM)
@@ -292,11 +292,11 @@ def compose(body: str, front: dict[str, Any] | None, old: Content | None = None)
         front = old.front if old else {}
     else:
         try:
-            front = _plain(front)
+            front = _check_plain(front)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidRecord(f"front matter must be a dict of plain values: {error}") from None
     heads = [old.head] if old is not None and spell(old.front) == spell(front) else []
-    heads += [_dumped(front)] if front else ["", _NOTHING]
+    heads += [_dump(front)] if front else ["", _NOTHING]
     for head in heads:
         found = parse(head + body)
         if found.body == body and spell(found.front) == spell(front):
@@ -304,7 +304,7 @@ def compose(body: str, front: dict[str, Any] | None, old: Content | None = None)
     raise InvalidRecord(f"this front matter cannot be written as YAML: {spell(front)[:80]}")
 
 
-def _plain(front: Any) -> dict[str, Any]:
+def _check_plain(front: Any) -> dict[str, Any]:
     """The front matter as JSON has it; TypeError or ValueError when no record could keep it."""
     plain = msgspec.to_builtins(front, str_keys=True)
     if not isinstance(plain, dict):
@@ -313,18 +313,18 @@ def _plain(front: Any) -> dict[str, Any]:
     return plain
 
 
-def _dumped(front: dict[str, Any]) -> str:
+def _dump(front: dict[str, Any]) -> str:
     spelled = _yaml().safe_dump(front, allow_unicode=True, sort_keys=False, width=10_000)
     return f"---\n{spelled}---\n"
 
 
-def _meaning(spelled: str) -> dict[str, Any] | None:
+def _parse_yaml(spelled: str) -> dict[str, Any] | None:
     """What the YAML says, None when it is no mapping of plain values."""
     yaml = _yaml()
     try:
         _check_shape(spelled)
         said = yaml.load(spelled, Loader=_loader())
-        return {} if said is None else _plain(said)
+        return {} if said is None else _check_plain(said)
     except (yaml.YAMLError, TypeError, ValueError, RecursionError):
         return None
 

@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
-from octavo.service.vault.names import SUFFIX, TOPS, DocumentAddress, address_of, key_of, summed
+from octavo.service.vault.names import SUFFIX, TOPS, DocumentAddress, add_sum, address_of, key_of
 from octavo.util.disk import stage_file, sync_folder
 from octavo.util.file_modes import make_folder
 from octavo.util.system import WARY
@@ -86,7 +86,7 @@ class Folder:
                 if "/" not in name or not (self.root / name).parent.is_symlink():
                     make_folder(self.root / name)
         except OSError as error:
-            raise _failed(self.root, error) from error
+            raise _failure(self.root, error) from error
         return missing
 
     def scan(self, known: dict[str, str]) -> VaultScan:
@@ -100,7 +100,7 @@ class Folder:
         try:
             with os.scandir(self.root / folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
-            if os.path.realpath(self.root / folder) != self._proper(folder):
+            if os.path.realpath(self.root / folder) != self._resolve_folder(folder):
                 raise Unusable("a link to another folder is not followed")
             if depth > _DEEPEST:
                 raise Unusable("too deep")
@@ -129,7 +129,7 @@ class Folder:
             if path.encode("utf-8", "replace").decode() != path:
                 raise Unusable("the name is not UTF-8")
             if key is None:
-                raise Unusable(_misplaced(path))
+                raise Unusable(_explain_misplaced(path))
             found = os.stat(self._target(path)) if entry.is_symlink() else entry.stat()  # noqa: PTH116
             _check_plain(path, found)
         except (Unusable, OSError) as error:
@@ -153,9 +153,9 @@ class Folder:
         at, *names = address.path.split("/")
         for name in names:
             if not self._has(at, name) and (
-                self._has(at, summed(name)) or os.path.lexists(self.root / at / name)
+                self._has(at, add_sum(name)) or os.path.lexists(self.root / at / name)
             ):
-                name = summed(name)  # noqa: PLW2901 - where case is not told apart, another file answers to it
+                name = add_sum(name)  # noqa: PLW2901 - where case is not told apart, another file answers to it
             at = f"{at}/{name}"
         return at
 
@@ -196,7 +196,7 @@ class Folder:
             self._target(path)  # again: the folders are there now, and may be links
             stage_file(staged, [raw], target)
         except OSError as error:
-            raise _failed(self.root / path, error) from error
+            raise _failure(self.root / path, error) from error
         return staged
 
     def replace(self, path: str, staged: Path, expected: Stamp | None) -> Stamp:
@@ -214,7 +214,7 @@ class Folder:
         except FileNotFoundError as error:
             raise Unusable("somebody removed it in the same moment", passing=True) from error
         except OSError as error:
-            raise _failed(self.root / path, error) from error
+            raise _failure(self.root / path, error) from error
 
     def unlink(self, path: str, expected: Stamp) -> None:
         """Remove the file; Unusable if somebody changed it meanwhile."""
@@ -225,7 +225,7 @@ class Folder:
                 target.unlink(missing_ok=True)
                 sync_folder(target.parent)
         except OSError as error:
-            raise _failed(target, error) from error
+            raise _failure(target, error) from error
 
     def sweep(self) -> None:
         """Remove what killed processes left half written."""
@@ -236,20 +236,20 @@ class Folder:
                     if path.stat().st_mtime < old:
                         path.unlink()
 
-    def _proper(self, folder: str) -> str:
+    def _resolve_folder(self, folder: str) -> str:
         """Where a folder of the vault is if no link leads away from there; the root itself may be a link."""
         return os.path.normpath(os.path.join(os.path.realpath(self.root), folder))  # noqa: PTH118
 
     def _target(self, path: str) -> str:
         """Where the file really is; Unusable when that is outside of the vault."""
         folder, _, name = path.rpartition("/")
-        proper = self._proper(folder)
+        proper = self._resolve_folder(folder)
         if os.path.realpath(self.root / folder) != proper:
             raise Unusable(f"{folder} is a link; a link to another folder is not followed")
         target = os.path.join(proper, name)  # noqa: PTH118
         if os.path.islink(target):  # noqa: PTH114
             target = os.path.realpath(target)
-            if not target.startswith(f"{self._proper('')}{os.sep}"):
+            if not target.startswith(f"{self._resolve_folder('')}{os.sep}"):
                 raise Unusable("it is a link out of the vault")
         return target
 
@@ -273,7 +273,7 @@ def _check_unchanged(target: Path, expected: Stamp | None) -> None:
         raise Unusable("somebody changed it in the same moment", passing=True)
 
 
-def _failed(path: Path, error: OSError) -> StoreError:
+def _failure(path: Path, error: OSError) -> StoreError:
     cure = {
         errno.ENOSPC: "; make room on this disk",
         errno.EACCES: "; let this user write there",
@@ -290,7 +290,7 @@ def _reason(error: Exception) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
-def _misplaced(path: str) -> str:
+def _explain_misplaced(path: str) -> str:
     if path.startswith("knowledge/"):
         return "documents of knowledge/ are in experiences/ or facts/; move it there"
     return "its name is no key that a document may have; rename it"

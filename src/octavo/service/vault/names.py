@@ -73,7 +73,7 @@ def user_of(key: str) -> str | None:
 def key_of(path: str) -> str | None:
     """The key of the document at this path below the root; None when it can have none."""
     top, *names = path.removesuffix(SUFFIX).split("/")
-    key = "/".join(_unescaped(_without_sum(name)) for name in names)
+    key = "/".join(_unescape(_drop_sum(name)) for name in names)
     try:
         found = address_of(key)
     except InvalidRecord:
@@ -82,7 +82,7 @@ def key_of(path: str) -> str | None:
     return key if found.path.startswith(f"{top}/") else None
 
 
-def summed(name: str) -> str:
+def add_sum(name: str) -> str:
     """The other name for a file or folder, for when a name that only differs in case is taken."""
     stem = name.removesuffix(SUFFIX)
     return f"{stem}~{_sum(stem)}{name[len(stem) :]}"
@@ -90,11 +90,11 @@ def summed(name: str) -> str:
 
 def _spell_name(name: str, *, folder: bool) -> str:
     """The name without what would hide it, end it or make it another thing on some system."""
-    name = _UNSAFE.sub(lambda found: _escaped(found[0]), name)
+    name = _UNSAFE.sub(lambda found: _escape(found[0]), name)
     if name[0] in ".~ " or _RESERVED.fullmatch(name):
-        name = _escaped(name[0]) + name[1:]
+        name = _escape(name[0]) + name[1:]
     if name[-1] in ". ":
-        name = name[:-1] + _escaped(name[-1])
+        name = name[:-1] + _escape(name[-1])
     if _SUMMED.fullmatch(name):
         head, _, tail = name.rpartition("~")
         name = f"{head}%7E{tail}"
@@ -103,11 +103,11 @@ def _spell_name(name: str, *, folder: bool) -> str:
     return name
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(f"%{byte:02X}" for byte in text.encode())
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     def plain(found: re.Match[str]) -> str:
         try:
             return bytes.fromhex(found[0].replace("%", "")).decode()
@@ -117,7 +117,7 @@ def _unescaped(name: str) -> str:
     return _ESCAPES.sub(plain, name)
 
 
-def _without_sum(name: str) -> str:
+def _drop_sum(name: str) -> str:
     found = _SUMMED.fullmatch(name)
     return found[1] if found and _sum(found[1]) == found[2] else name
 

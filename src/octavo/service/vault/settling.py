@@ -18,7 +18,7 @@ import msgspec
 from octavo.errors import Conflict, InvalidRecord, StoreError, StoreUnavailable
 from octavo.kernel.codec import seal
 from octavo.kernel.model import Op
-from octavo.kernel.ports import Queues, Store, Written, walk, written
+from octavo.kernel.ports import Queues, Store, Written, walk, write_ops
 from octavo.service.vault.documents import (
     COLLECTIONS,
     Content,
@@ -94,7 +94,7 @@ class Settler:
             return found.document
         staged = await asyncio.to_thread(self._folder.stage, found.path, content.raw)
         try:
-            done = await self._sent_or_kept(found, content)
+            done = await self._send_or_keep(found, content)
         except BaseException:
             await asyncio.to_thread(staged.unlink, missing_ok=True)
             raise
@@ -112,26 +112,26 @@ class Settler:
     async def remove(self, address: DocumentAddress) -> bool:
         """Delete the record and the file; the text is kept as a version first."""
         found = await asyncio.to_thread(self.read, address)
-        plan, stored = await self._sent(found, None)
+        plan, stored = await self._send(found, None)
         entries = dict(self._ledger.entries)
         await asyncio.to_thread(self._finish, plan, stored, entries)
         await asyncio.to_thread(self._ledger.save, entries)
         return plan.verdict is not Verdict.FORGET
 
-    async def _sent_or_kept(self, found: FoundFile, content: Content) -> tuple[Plan, bool] | None:
+    async def _send_or_keep(self, found: FoundFile, content: Content) -> tuple[Plan, bool] | None:
         """What was sent, and whether it arrived. None while the store is away: the file will have the text for both."""
         try:
-            return await self._sent(found, content)
+            return await self._send(found, content)
         except StoreUnavailable as error:
             if found.content is not None and not found.settled and found.md5 != content.md5:
                 # The edited text is nowhere else: it must wait in a queue at least, or nothing is done.
                 version = (found.entry.version if found.entry else 0) + 1
                 kept = self._records.version(found.key, found.content, version, "replaced", self._clock())
-                await self._in_time(written(self._store, [kept]))
+                await self._with_timeout(write_ops(self._store, [kept]))
             _log.debug("the document %r waits for the next sync: %s", found.key, error)
             return None
 
-    async def _sent(self, found: FoundFile, after: Content | None) -> tuple[Plan, bool]:
+    async def _send(self, found: FoundFile, after: Content | None) -> tuple[Plan, bool]:
         """Have the store say this, None being nothing: what was done, and whether it arrived or waits in a queue.
 
         At first blindly, where the file tells what the store has: such a write can wait in a queue, and replaces no other
@@ -143,17 +143,17 @@ class Settler:
             if blindly:
                 held = None if found.content is None else self._as_noted(found)
             else:
-                held = (await self._in_time(self._find_held([found.address]))).get(found.key)
-            plan = self._plan(found, held, _wanted(found, held, after), after)
+                held = (await self._with_timeout(self._find_held([found.address]))).get(found.key)
+            plan = self._plan(found, held, _decide_wanted(found, held, after), after)
             answer = Written("stored", [])
             if plan.ops:
-                answer = await self._in_time(written(self._store, plan.ops))
+                answer = await self._with_timeout(write_ops(self._store, plan.ops))
             if not plan.lost(answer):
                 return plan, answer.stored
             blindly = False
         raise Conflict(f"the document {found.key!r} is changed again and again by somebody else; try again")
 
-    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _with_timeout(self, work: Coroutine[Any, Any, T]) -> T:
         """The store's answer; one without a queue, which bounds its own waiting, is not waited for without end."""
         return await (
             work if isinstance(self._store, Queues) else answer_within(self._patience_seconds, work)
@@ -180,7 +180,7 @@ class Settler:
         """
         found = await asyncio.to_thread(self._look, keys, paths, report)
         held = await self._find_held([each.address for each in found])
-        buried = await self._buried(found, held)
+        buried = await self._find_deleted(found, held)
         plans = []
         for each in found:
             theirs, entry = held.get(each.key), each.entry
@@ -194,8 +194,8 @@ class Settler:
             pulled = theirs is not None and verdict is Verdict.PULL
             after = theirs.content if theirs and pulled else each.content
             plans.append(self._plan(each, theirs, verdict, None if verdict is Verdict.UNLINK else after))
-        outcomes = await self._applied(plans, report)
-        return await asyncio.to_thread(self._finished, outcomes, report)
+        outcomes = await self._apply(plans, report)
+        return await asyncio.to_thread(self._finish_all, outcomes, report)
 
     def _look(self, keys: Iterable[str], paths: Mapping[str, str], report: SyncReport) -> list[FoundFile]:
         entries, found = self._ledger.load(), []
@@ -213,10 +213,10 @@ class Settler:
         for collection in COLLECTIONS:
             ids = [each.key for each in addresses if each.collection == collection]
             if ids:
-                held |= self._records.held(await self._store.find(self._records.all(collection, ids)))
+                held |= self._records.read_held(await self._store.find(self._records.all(collection, ids)))
         return held
 
-    async def _buried(self, found: Sequence[FoundFile], held: Mapping[str, Held]) -> set[str]:
+    async def _find_deleted(self, found: Sequence[FoundFile], held: Mapping[str, Held]) -> set[str]:
         """Of the documents the store does not have, those whose text it remembers deleting."""
         missing = {
             each.key: version_id(each.entry.version, each.entry.md5, deleted=True)
@@ -226,30 +226,30 @@ class Settler:
         if not missing:
             return set()
         query = self._records.versions(None, set(missing.values()))
-        graves = self._records.owned(await self._store.find(query))
+        graves = self._records.drop_others(await self._store.find(query))
         return {
             str(grave.scope.session) for grave in graves if missing.get(grave.scope.session or "") == grave.id
         }
 
-    async def _applied(self, plans: Sequence[Plan], report: SyncReport) -> list[tuple[Plan, Written]]:
+    async def _apply(self, plans: Sequence[Plan], report: SyncReport) -> list[tuple[Plan, Written]]:
         """Write what the plans say, all in one go if that is possible."""
         ops = [op for plan in plans for op in plan.ops]
         try:
-            answer = await written(self._store, ops) if ops else Written("stored", [])
+            answer = await write_ops(self._store, ops) if ops else Written("stored", [])
         except StoreUnavailable:
             raise
         except (StoreError, InvalidRecord) as error:
             if len(plans) == 1:
                 report.problems.append(Problem(plans[0].found.path, str(error)))
                 return []
-            return [each for plan in plans for each in await self._applied([plan], report)]
+            return [each for plan in plans for each in await self._apply([plan], report)]
         outcomes, at = [], 0
         for plan in plans:
             outcomes.append((plan, Written(answer.status, answer.counts[at : at + len(plan.ops)])))
             at += len(plan.ops)
         return outcomes
 
-    def _finished(self, outcomes: Sequence[tuple[Plan, Written]], report: SyncReport) -> list[str]:
+    def _finish_all(self, outcomes: Sequence[tuple[Plan, Written]], report: SyncReport) -> list[str]:
         """Bring the files and metadata.json up to what was written; which of them somebody else was faster with. Blocking."""
         lost, entries = [], dict(self._ledger.entries)
         try:
@@ -281,7 +281,7 @@ class Settler:
         listed: dict[str, str] = {}
         for collection in COLLECTIONS:
             async for page in walk(self._store, self._records.all(collection), 200):
-                for record in self._records.owned(page):
+                for record in self._records.drop_others(page):
                     try:
                         fits = address_of(record.id).collection == collection
                     except InvalidRecord:
@@ -317,12 +317,12 @@ class Settler:
                 reason = "replaced"
             ops.append(self._records.version(key, held.content, theirs, reason, at))
         if after is None:
-            ops.append(self._records.removed(found.address.collection, key, held))
+            ops.append(self._records.remove_op(found.address.collection, key, held))
             return plan
         version = max(ours, theirs + 1) if again else newest + 1
         created_at = held.record.created_at if held else entry.created_at if entry else at
         record = self._records.document(found.address, after, version, (created_at, at))
-        ops += self._records.swapped(record, held)
+        ops += self._records.swap_ops(record, held)
         return msgspec.structs.replace(plan, version=version)
 
     def _finish(self, plan: Plan, stored: bool, entries: dict[str, LedgerEntry]) -> None:
@@ -369,7 +369,7 @@ class Settler:
         )
 
 
-def _wanted(found: FoundFile, held: Held | None, after: Content | None) -> Verdict:
+def _decide_wanted(found: FoundFile, held: Held | None, after: Content | None) -> Verdict:
     """What is done so that the document says this, whatever file and store say; None being nothing."""
     if after is None:
         return Verdict.REMOVE if held else Verdict.FORGET if found.content is None else Verdict.UNLINK

@@ -89,7 +89,7 @@ class Vault:
             return found.document
         if found.entry is not None:
             return None
-        kept = self._records.held(await self._store.find(self._records.all(address.collection, (key,))))
+        kept = self._records.read_held(await self._store.find(self._records.all(address.collection, (key,))))
         if (held := kept.get(key)) is not None:
             record = held.record
             return Document(
@@ -108,12 +108,12 @@ class Vault:
         When the store is down the file has it all the same, and `status` is "queued".
         """
         address = self._open(key)
-        return await self._exclusively(lambda: self._settler.put(address, body, front))
+        return await self._run_alone(lambda: self._settler.put(address, body, front))
 
     async def remove(self, key: str) -> bool:
         """Delete the document, record and file; its text stays as a version. False when there was none."""
         address = self._open(key)
-        return await self._exclusively(lambda: self._settler.remove(address))
+        return await self._run_alone(lambda: self._settler.remove(address))
 
     async def erase(self, user: str, store: Store | None) -> list[str]:
         """Delete a user's documents for good, files, records and versions; answer what the files said.
@@ -122,7 +122,7 @@ class Vault:
         removed from this store, which queues nothing. Without one, nothing is deleted.
         """
         self._open()
-        return await self._exclusively(lambda: self._erase(user, store))
+        return await self._run_alone(lambda: self._erase(user, store))
 
     async def _erase(self, user: str, store: Store | None) -> list[str]:
         entries = dict(self._ledger.load())
@@ -134,7 +134,7 @@ class Vault:
         there = [path for each in sorted(named) if (path := self.root / each).is_file()]
         texts = [path.read_text(errors="replace") for path in there]
         if store is not None and keys:
-            await store.apply([op for key in keys for op in self._records.erased(key)])
+            await store.apply([op for key in keys for op in self._records.erase_ops(key)])
             for path in there:
                 path.unlink(missing_ok=True)
             left = {key: entry for key, entry in entries.items() if key not in keys}
@@ -145,7 +145,7 @@ class Vault:
     async def versions(self, key: str) -> list[DocumentVersion]:
         """What the document said before, oldest first, each with the reason why it gave way."""
         query = self._records.versions(self._open(key).key)
-        return [version_of(record) for record in self._records.owned(await self._store.find(query))]
+        return [version_of(record) for record in self._records.drop_others(await self._store.find(query))]
 
     async def list(self, folder: str | None = None) -> list[Listed]:
         """The documents that have files, by key; given a `folder` such as "users", only those below it."""
@@ -215,12 +215,12 @@ class Vault:
         scan, entries = await asyncio.to_thread(self._scan)
         report.problems += scan.problems
         changed, same, touched = await asyncio.to_thread(self._compare, scan, entries)
-        unsettled = self._unsettled(changed, scan) if patient else set[str]()
+        unsettled = self._find_unsettled(changed, scan) if patient else set[str]()
         keys = changed | {key for key, entry in entries.items() if not entry.synced}
         if listed is not None:
             keys |= {key for key in same if listed.get(key) != entries[key].md5}
             keys |= {key for key in listed if key not in scan.found}
-        keys = {key for key in keys - unsettled if not _hidden(key, scan, entries)}
+        keys = {key for key in keys - unsettled if not _is_hidden(key, scan, entries)}
         report.unchanged = len(same - keys - touched)
         report.pending = sorted(unsettled)
         if report.store_error is not None:
@@ -232,7 +232,7 @@ class Vault:
 
     async def _restore(self, tops: set[str]) -> None:
         """A whole tree that is missing was lost, not edited away: what was in it comes back from the store."""
-        async with self._locked():
+        async with self._hold_lock():
             entries = await asyncio.to_thread(self._ledger.load)
             kept = {key: entry for key, entry in entries.items() if entry.path.partition("/")[0] not in tops}
             if len(kept) < len(entries):
@@ -279,10 +279,10 @@ class Vault:
                     continue
                 touched.add(key)
             same.add(key)
-        gone = {key for key in entries if key not in scan.found and not _hidden(key, scan, entries)}
+        gone = {key for key in entries if key not in scan.found and not _is_hidden(key, scan, entries)}
         return changed | gone, same, touched
 
-    def _unsettled(self, changed: set[str], scan: VaultScan) -> set[str]:
+    def _find_unsettled(self, changed: set[str], scan: VaultScan) -> set[str]:
         """Those of the changed files that the poll before saw otherwise: an editor may be in the middle of them."""
         seen = {key: scan.found[key][1] if key in scan.found else None for key in changed}
         rested = {key for key in seen if key in self._restless and self._restless[key] == seen[key]}
@@ -300,7 +300,7 @@ class Vault:
             batch, keys = keys[:most], keys[most:]
             try:
                 for _ in range(_ROUNDS):
-                    async with self._locked():
+                    async with self._hold_lock():
                         batch = await self._settler.settle(batch, paths, report)
                     if not batch:
                         break
@@ -316,7 +316,7 @@ class Vault:
         """Watch for edits from now on, on the running event loop; a second call does nothing."""
         self._open()
         if self._watch is None and self._watch_seconds > 0:
-            self._watch = asyncio.get_running_loop().create_task(self._watching(), name="octavo-vault")
+            self._watch = asyncio.get_running_loop().create_task(self._poll(), name="octavo-vault")
 
     async def stop(self) -> None:
         """Watch no more; a sync under way is finished."""
@@ -340,7 +340,7 @@ class Vault:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _watching(self) -> None:
+    async def _poll(self) -> None:
         look_around = self.sync
         while True:
             try:
@@ -366,14 +366,14 @@ class Vault:
             raise StoreClosed("this Vault was closed; make another one")
         return address_of(key)
 
-    async def _exclusively(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _run_alone(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do it while nobody else writes here; once more when a person saved the same file in the same moment."""
 
         async def alone() -> T:
             for left in reversed(range(_ROUNDS)):
                 try:
                     await asyncio.to_thread(self._folder.prepare)
-                    async with self._locked():
+                    async with self._hold_lock():
                         return await work()
                 except Unusable as error:
                     if not (left and error.passing):
@@ -383,7 +383,7 @@ class Vault:
         return await self._to_the_end(alone())
 
     @asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
+    async def _hold_lock(self) -> AsyncIterator[None]:
         """Keep other tasks and processes out while files, store and metadata.json are brought together."""
         async with self._lock:
             until = time.monotonic() + self._patience_seconds
@@ -415,7 +415,7 @@ def existing_vault(root: str | Path, store: Store, tenant: str) -> Vault | None:
     return Vault(root, store, scope=Scope(tenant=tenant)) if Path(root).is_dir() else None
 
 
-def _hidden(key: str, scan: VaultScan, entries: dict[str, LedgerEntry]) -> bool:
+def _is_hidden(key: str, scan: VaultScan, entries: dict[str, LedgerEntry]) -> bool:
     """Whether nothing can be said about the file of this key, which must then not be taken for deleted."""
     entry = entries.get(key)
     return scan.hides(key, entry.path if entry else address_of(key).path)

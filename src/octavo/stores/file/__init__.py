@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl, unquote
 
 from octavo.errors import ConfigError
 from octavo.stores.file.files import ROTATE_BYTES
-from octavo.stores.file.store import FileStore, one_of
+from octavo.stores.file.store import FileStore, check_option
 
 __all__ = ["FileStore", "open_file"]
 
@@ -23,7 +23,7 @@ def open_file(url: str) -> FileStore:
             f"unknown option {', '.join(unknown)} in the file URL; known: {', '.join(_OPTIONS)}"
         )
     per_session = given.get("per_session", "true").lower()
-    one_of("per_session", per_session, ("true", "false"))
+    check_option("per_session", per_session, ("true", "false"))
     rotate_bytes = given.get("rotate_bytes", str(ROTATE_BYTES))
     if not (rotate_bytes.isascii() and rotate_bytes.isdigit()):
         raise ConfigError(f"rotate_bytes must be a number of bytes; got {rotate_bytes!r}")

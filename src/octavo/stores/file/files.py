@@ -20,7 +20,7 @@ import msgspec
 
 from octavo.kernel.model import NAMES_HELD
 from octavo.kernel.shapes import SHAPES
-from octavo.stores.file.lines import FamilyLines, joined, split
+from octavo.stores.file.lines import FamilyLines, join_lines, split
 from octavo.util.disk import FileLock, stage_file, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at, write_at
@@ -142,7 +142,7 @@ class DataFiles:
         except FileNotFoundError:
             return b""
 
-    def used(self) -> tuple[int, int]:
+    def measure(self) -> tuple[int, int]:
         """How many data files there are and how many bytes they hold."""
         sizes = [self.state(name)[0] for names in self.families().values() for name in names]
         return len(sizes), sum(sizes)
@@ -162,8 +162,8 @@ class DataFiles:
             merged.take(family, lines)
             # In an archive a record that is gone may still stand, and something must say that it is gone.
             archived = bool(archive) or any(name != family for name in self.names(family))
-            kept = merged.kept(family, tombstones=archived)
-            data, grows = joined(kept, family), len(kept) - before
+            kept = merged.live_lines(family, tombstones=archived)
+            data, grows = join_lines(kept, family), len(kept) - before
             backup, size = self._backup(family) if size else "", 0
         part = Part(family, size, changed_ns, size + len(data), zlib.crc32(data), archive, backup)
         return FileAddition(part, data, grows)
@@ -233,10 +233,10 @@ class DataFiles:
         first, so that a line which says that a record is gone outlives the lines it is about.
         """
         for name in names:
-            kept = lines.kept(name)
+            kept = lines.live_lines(name)
             if not kept:
                 self.path(name).unlink(missing_ok=True)
-            elif (content := joined(kept, name)) != self._bytes(name):
+            elif (content := join_lines(kept, name)) != self._bytes(name):
                 self._replace(name, content)
             if name != names[-1]:
                 sync_folder(self.path(name).parent)
@@ -268,11 +268,11 @@ class DataFiles:
         path = folder / f"{family.replace('/', '-')}.{digest}.txt"
         self._stage(content, path).replace(path)
 
-    def kept(self) -> list[str]:
+    def list_files(self) -> list[str]:
         """Every file below the directory, whatever it is for."""
         return sorted(str(path) for path in self.root.rglob("*") if path.is_file())
 
-    def damaged(self) -> int:
+    def count_damaged(self) -> int:
         """How many lines are in quarantine."""
         return sum(path.read_bytes().count(b"\n") for path in (self._own / "damaged").glob("*.txt"))
 
@@ -283,11 +283,11 @@ class DataFiles:
 @functools.lru_cache(maxsize=NAMES_HELD)
 def family_of(collection: str, session: str | None, suffix: str) -> str:
     """The path, below the store's directory, of the file that takes a session's records of a collection."""
-    stem = collection if session is None else f"session_{_safe(session)}"
+    stem = collection if session is None else f"session_{_safe_name(session)}"
     return f"{_folder_of(collection)}{stem}{suffix}"
 
 
-def _safe(session: str) -> str:
+def _safe_name(session: str) -> str:
     """A name for any session that is harmless on every file system and never shared by two sessions."""
     name = quote(session, safe="").replace(".", "%2E").replace("~", "%7E")
     # A file system that ignores case would merge "A" and "a"; cutting a long name could merge two.

@@ -120,13 +120,13 @@ class FamilyLines:
         """The records that are not removed."""
         return [sealed for _, _, sealed in self._last.values() if sealed is not None]
 
-    def kept(self, name: str, *, tombstones: bool = False) -> list[bytes]:
+    def live_lines(self, name: str, *, tombstones: bool = False) -> list[bytes]:
         """The lines of one of the files without those that say nothing any more."""
         lines = [(line, sealed) for file, line, sealed in self._last.values() if file == name]
         return [line.strip() for line, sealed in lines if tombstones or sealed is not None]
 
 
-def joined(lines: list[bytes], name: str) -> bytes:
+def join_lines(lines: list[bytes], name: str) -> bytes:
     """Lines as the content of a file: one below the other, or as a JSON array with one record per line."""
     if name.endswith(".json"):
         return b"".join(

@@ -42,7 +42,7 @@ from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
-from octavo.stores.draft import Effect, Key, Lookup, drafted
+from octavo.stores.draft import Effect, Key, Lookup, draft_effects
 from octavo.stores.file.files import DataFiles, FileLayout, IntentLock, Part, family_of
 from octavo.stores.file.lines import spelling
 from octavo.stores.sql import reading, writing
@@ -102,20 +102,20 @@ class FileLog:
         """Make the index anew if the files are not what it knows them as; one in memory leaves the folder as it is."""
         self._db, self._tables = db, Tables(SQLite())
         db.execute(_TABLES)
-        with self._failing():
+        with self._translate_errors():
             if not on_disk:
                 transact(db, lambda _: self._build(mend=False))
-            elif not self._knows_files():
+            elif not self._is_current():
                 with self._lock.hold(LOCK_SECONDS):
                     self._recover()
-                    if not self._knows_files():
+                    if not self._is_current():
                         transact(db, lambda _: self._build())
 
     def close(self) -> None:
         """Let go of the lock's file."""
         self._lock.close()
 
-    def _knows_files(self) -> bool:
+    def _is_current(self) -> bool:
         """Whether the index was made of the files as they are."""
         rows: Any = self._db.execute("SELECT path, size, changed_ns FROM octavo_files WHERE changed_ns > 0")
         names = [name for family in self._files.families().values() for name in family]
@@ -124,7 +124,7 @@ class FileLog:
 
     def _build(self, *, mend: bool = True) -> None:
         """Make the index anew from the files; with `mend`, what cannot be read is taken out of them."""
-        left = self._left() if mend else None
+        left = self._read_intent() if mend else None
         number = max(self._number, left.number if left else 1)  # what is left there is done, or undone
         self._clear()
         for family, names in self._files.families().items():
@@ -160,7 +160,7 @@ class FileLog:
         homes = [_home_row(sealed, family) for sealed in new if family != _default_home(sealed)]
         for sealed in (sealed for sealed in records if sealed.key in copied):
             homes += [_home_row(sealed, path) for path in (*self._homes(sealed), family)]
-            query = _naming(sealed.collection, sealed.scope, [sealed.id])
+            query = _query_ids(sealed.collection, sealed.scope, [sealed.id])
             if sealed.updated_at > self._find(query)[0].updated_at:
                 self._enter([Remove(query)])
                 new.append(sealed)
@@ -175,7 +175,7 @@ class FileLog:
         Under the lock `check` fails if the index is not the folder's any more.
         """
         parts: list[Part] = []
-        with self._failing(), self._lock.hold(LOCK_SECONDS):
+        with self._translate_errors(), self._lock.hold(LOCK_SECONDS):
             try:
                 check()
                 self._recover()
@@ -191,12 +191,12 @@ class FileLog:
     def _write(self, batches: Sequence[list[Prepared]], parts: list[Part]) -> tuple[list[str], list[int]]:
         """Write batches; answer which families should be tidied, and the counts. `parts` tells what to take back."""
         ops = [op for batch in batches for op in batch]
-        plan = self._entered(ops)
+        plan = self._enter_into_index(ops)
         noted = self._read_notes(plan.lines)
         if any(self._files.state(family) != known[:2] for family, known in noted.items()):
             self._db.execute("ROLLBACK TO entering")
             self._build()  # somebody else has changed a file
-            plan = self._entered(ops)
+            plan = self._enter_into_index(ops)
             noted = self._read_notes(plan.lines)
         if not plan.lines:
             return [], plan.counts
@@ -223,25 +223,25 @@ class FileLog:
         self._set_number(intent.number)
         return untidy, plan.counts
 
-    def _entered(self, ops: list[Prepared]) -> _Plan:
+    def _enter_into_index(self, ops: list[Prepared]) -> _Plan:
         """Enter operations into the index; answer what is left to do."""
         self._db.execute("SAVEPOINT entering")
         adds = [sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records]
         if all(isinstance(op, CheckedAdd) for op in ops):  # nearly always, and nearly always all of it is new
             counts = self._enter(ops)
             if sum(counts) == len(adds):
-                return self._planned([Effect(None, sealed) for sealed in adds], counts)
+                return self._plan([Effect(None, sealed) for sealed in adds], counts)
             self._db.execute("ROLLBACK TO entering")
-        effects, counts = drafted(ops, self._answer)
-        plan = self._planned(effects, counts)
+        effects, counts = draft_effects(ops, self._answer)
+        plan = self._plan(effects, counts)
         gone: dict[tuple[str, Scope], list[str]] = {}
         for before in (effect.before for effect in effects if effect.before is not None):
             gone.setdefault((before.collection, before.scope), []).append(before.id)
-        removals = [Remove(_naming(collection, scope, names)) for (collection, scope), names in gone.items()]
+        removals = [Remove(_query_ids(*where, names)) for where, names in gone.items()]
         self._enter([*removals, CheckedAdd([effect.after for effect in effects if effect.after is not None])])
         return plan
 
-    def _planned(self, effects: list[Effect], counts: list[int]) -> _Plan:
+    def _plan(self, effects: list[Effect], counts: list[int]) -> _Plan:
         """The lines that say what has become of each record, and where they go."""
         lines: defaultdict[str, list[bytes]] = defaultdict(list)
         live: defaultdict[str, int] = defaultdict(int)
@@ -283,10 +283,10 @@ class FileLog:
 
     def scrub(self, check: Callable[[], None], progress: Callable[[int, int], None]) -> None:
         """Rewrite every file without its dead lines, and forget what was last intended: it names files of sessions."""
-        with self._failing(), self._lock.hold(LOCK_SECONDS):
+        with self._translate_errors(), self._lock.hold(LOCK_SECONDS):
             check()
             self._recover()
-            if not self._knows_files():
+            if not self._is_current():
                 transact(self._db, lambda _: self._build())
             families = list(self._files.families())
             for done, family in enumerate(families):
@@ -297,7 +297,7 @@ class FileLog:
 
     # --- what was left behind
 
-    def _left(self) -> _Intent | None:
+    def _read_intent(self) -> _Intent | None:
         """The intent in the lock's file, unless it was cut short."""
         try:
             return _intent(self._lock.read())
@@ -306,7 +306,7 @@ class FileLog:
 
     def _recover(self) -> None:
         """Undo what somebody died over, or follow it when it was done."""
-        intent, number = self._left(), self._number
+        intent, number = self._read_intent(), self._number
         if intent is None or not number or intent.number <= number:
             return
         if not all(self._files.is_done(part) for part in intent.parts):
@@ -394,7 +394,7 @@ class FileLog:
         return [path for (path,) in rows] or [_default_home(sealed)]
 
     @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """The system's errors as the store's, saying which path they are about."""
         try:
             yield
@@ -403,7 +403,7 @@ class FileLog:
             raise kind(f"{error.strerror or error}: {error.filename or self._files.root}") from error
 
 
-def _naming(collection: str, scope: Scope, ids: Sequence[str]) -> Query:
+def _query_ids(collection: str, scope: Scope, ids: Sequence[str]) -> Query:
     """The query that finds the records of these ids in exactly this scope."""
     exact = Scope(
         tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""

@@ -195,8 +195,8 @@ class FileStore(SQLStore):
         rotate_bytes: int = ROTATE_BYTES,
         sync: str = "flush",
     ) -> None:
-        one_of("format", format, ("jsonl", "json"))
-        one_of("sync", sync, ("flush", "fsync"))
+        check_option("format", format, ("jsonl", "json"))
+        check_option("sync", sync, ("flush", "fsync"))
         if rotate_bytes < 1:
             raise ConfigError(f"rotate_bytes must be 1 or more; got {rotate_bytes}")
         self._path = Path(path).absolute()
@@ -214,13 +214,13 @@ class FileStore(SQLStore):
 
     async def size_bytes(self) -> int:
         """How many bytes the data files take, archives included."""
-        await self._ready()
-        return (await asyncio.to_thread(self._files.used))[1]
+        await self._ensure_open()
+        return (await asyncio.to_thread(self._files.measure))[1]
 
     async def describe(self) -> list[Finding]:
         """What this store is and holds, and what deserves attention."""
-        files, size = await asyncio.to_thread(self._files.used)
-        damaged = await asyncio.to_thread(self._files.damaged)
+        files, size = await asyncio.to_thread(self._files.measure)
+        damaged = await asyncio.to_thread(self._files.count_damaged)
         records = 0
         for tenant in await self.tenants():
             for collection in SHAPES:
@@ -236,14 +236,14 @@ class FileStore(SQLStore):
             Finding("bytes", str(size)),
             Finding("durability", f"{self._layout.sync}: {durability}"),
             Finding("damaged lines", str(damaged), warning),
-            Finding("access", *file_modes.access(self._path)),
+            Finding("access", *file_modes.describe_access(self._path)),
         ]
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Write the files anew without their dead lines, and the index beside them without what was removed from it."""
         scrubbed = await super().scrub(progress)
         done = ("dead lines dropped from the files", *(f"the index: {word}" for word in scrubbed.done))
-        files = tuple(await asyncio.to_thread(self._files.kept))
+        files = tuple(await asyncio.to_thread(self._files.list_files))
         return Scrubbed(done=done, files=files, unreached=scrubbed.unreached)
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
@@ -267,7 +267,7 @@ class FileStore(SQLStore):
         await super()._close()
 
 
-def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def check_option(name: str, value: str, known: tuple[str, ...]) -> None:
     """Refuse the value of an option that is none of those known."""
     if value not in known:
         raise ConfigError(f"{name} must be one of {', '.join(known)}; got {value!r}")

@@ -44,13 +44,13 @@ def open_redis(url: str) -> "RedisStore":
         pool = redis.asyncio.ConnectionPool.from_url(bare, **defaults)
         pool.make_connection()  # type: ignore[no-untyped-call] # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
-        raise refused(error, "prefix, ttl, timeout") from error
+        raise refuse_options(error, "prefix, ttl, timeout") from error
     if watched is not None:
         pool = watched.pool(pool)
     return store(pool, prefix=prefix, ttl=ttl, owned=True)
 
 
-def refused(error: Exception, ours: str = "") -> ConfigError:
+def refuse_options(error: Exception, ours: str = "") -> ConfigError:
     """What redis-py has against a URL; an option that it does not know comes as a TypeError when it connects."""
     if isinstance(error, TypeError) and (unknown := re.search(r"argument '(\w+)'", str(error))):
         known = f"{ours}{', ' if ours else ''}and redis-py's: {_THEIRS}"

@@ -102,7 +102,7 @@ class LoopClient:
         try:
             return await self._client.execute_command(*words, NEVER_DECODE=True)
         except _FAILURES as error:
-            raise translated(error) from error
+            raise translate_error(error) from error
         finally:
             self._turns.release()
 
@@ -120,7 +120,7 @@ class LoopClient:
             ) from error
 
 
-def translated(error: Exception) -> OctavoError:
+def translate_error(error: Exception) -> OctavoError:
     """What went wrong, as the error a caller can act on."""
     if _NO_SCRIPTS.search(str(error)):
         return ConfigError(
@@ -161,7 +161,7 @@ class PrimaryPool(SentinelConnectionPool):
         self._named_at = 0.0
         self._made_of = service, hosts, asking, settings
 
-    def renewed(self) -> "PrimaryPool":
+    def copy_unused(self) -> "PrimaryPool":
         """A pool like this one that no event loop has used yet."""
         service, hosts, asking, settings = self._made_of
         return PrimaryPool(service, hosts, asking, **settings)
@@ -173,7 +173,7 @@ class PrimaryPool(SentinelConnectionPool):
         self._named_at = asked_at
         return address
 
-    async def leads(self, address: tuple[str, int]) -> bool:
+    async def is_primary(self, address: tuple[str, int]) -> bool:
         """Whether this is the primary, as a Sentinel has said a moment ago."""
         if time.monotonic() - self._named_at > _BELIEVED_SECONDS:
             await self.get_master_address()
@@ -186,7 +186,7 @@ class PrimaryConnection(SentinelManagedConnection):
     async def read_response(self, *args: Any, **named: Any) -> Any:
         """The answer, if it came from the primary."""
         answer = await super().read_response(*args, **named)
-        if not await self.connection_pool.leads((self.host, self.port)):
+        if not await self.connection_pool.is_primary((self.host, self.port)):
             await self.disconnect()
             raise told.ConnectionError("the server that answered is not the primary any more")
         return answer

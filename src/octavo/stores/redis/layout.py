@@ -106,12 +106,12 @@ def member(rank: Rank) -> bytes:
     time and seq, the id, NUL, 20 of scope key.
     """
     at, seq, name, scope_key = rank
-    return f"{micros(at):015x}{seq:014x}{name}\0{scope_key}".encode()
+    return f"{to_micros(at):015x}{seq:014x}{name}\0{scope_key}".encode()
 
 
 def end(at: datetime | None) -> str:
     """What stands in front of a member among the ends; nothing for a record that never ends."""
-    return "" if at is None else f"{micros(at):015x}"
+    return "" if at is None else f"{to_micros(at):015x}"
 
 
 def moment(entry: bytes) -> datetime:
@@ -119,7 +119,7 @@ def moment(entry: bytes) -> datetime:
     return _YEAR_ONE + timedelta(microseconds=int(entry[:TIME_WIDTH], 16))
 
 
-def micros(at: datetime) -> int:
+def to_micros(at: datetime) -> int:
     """A time as the layout counts it: microseconds since the year 1."""
     seconds = (at.toordinal() - 1) * 86400 + at.hour * 3600 + at.minute * 60 + at.second
     return seconds * 1_000_000 + at.microsecond
@@ -137,19 +137,19 @@ class RankRange(msgspec.Struct, frozen=True):
     def of(cls, query: Query) -> "RankRange":
         """What the times and the cursor of a query leave."""
         forward = query.after is not None and not query.newest_first
-        low = b"" if query.since is None else b"%015x" % micros(query.since)
-        high = b"" if query.until is None else b"%015x" % micros(query.until)
+        low = b"" if query.since is None else b"%015x" % to_micros(query.since)
+        high = b"" if query.until is None else b"%015x" % to_micros(query.until)
         past_low = False
         if query.after is not None and (rank := query.after.rank) is not None:
             # Nothing has a seq below 0: such a cursor stands before all of its time.
-            at = member(rank) if rank[1] >= 0 else b"%015x" % micros(rank[0])
+            at = member(rank) if rank[1] >= 0 else b"%015x" % to_micros(rank[0])
             if not forward:
                 high = min(high, at) if high else at
             elif at >= low:
                 low, past_low = at, True
         return cls(low, past_low, high, forward)
 
-    def beyond(self, last: bytes) -> "RankRange":
+    def rest_after(self, last: bytes) -> "RankRange":
         """What is left to read once `last` has been."""
         if self.forward:
             return RankRange(last, True, self.high, True)
@@ -207,7 +207,7 @@ def decode_body(body: bytes) -> Record:
     try:
         return decode_record(body)
     except msgspec.DecodeError as error:
-        raise _foreign(body) from error
+        raise _not_ours(body) from error
 
 
 def decode_stored(body: bytes) -> StoredRecord:
@@ -216,7 +216,7 @@ def decode_stored(body: bytes) -> StoredRecord:
         row = _decode(body)
         data, metadata = bytes(row.data).decode(), bytes(row.metadata).decode()
     except msgspec.DecodeError as error:
-        raise _foreign(body) from error
+        raise _not_ours(body) from error
     scope_key = row.scope.key
     return StoredRecord(
         collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, scope_key=scope_key, text=row.text,
@@ -225,5 +225,5 @@ def decode_stored(body: bytes) -> StoredRecord:
     )  # fmt: skip
 
 
-def _foreign(body: bytes) -> StoreError:
+def _not_ours(body: bytes) -> StoreError:
     return StoreError(f"Redis holds something that is no record of Octavo's: {body[:60]!r}")

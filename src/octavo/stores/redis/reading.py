@@ -41,7 +41,7 @@ class RedisReader:
 
     async def heads(self, query: Query) -> list[Head]:
         """The heads of the records a query finds; Redis leaves out the rest, unless the query asks about it."""
-        cut = _cuttable(query)
+        cut = _needs_no_body(query)
         found = (await self.find(query, cut=cut))[0]
         if not cut:
             return [Head.of(record) for record, _ in found]
@@ -53,7 +53,7 @@ class RedisReader:
         With `cut`, they are without text and bodies, and in place of the JSON stands its size.
         """
         if query.ids is not None or query.expired_at is not None:
-            return await self._looked_up(query, cut=cut)
+            return await self._look_up(query, cut=cut)
         found: list[Found] = []
         version = b""
         end_at = None if query.limit is None else query.offset + query.limit
@@ -74,11 +74,11 @@ class RedisReader:
         """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
         asked = self._layout.plan_read(query)
         if not (query.plain and asked.alone):
-            return await self._counted(query)
+            return await self._count(query)
         flat, first, last = await self._connection.run(TALLY, [asked.order, asked.kinds])
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         if b"\0" in fields:  # some of what was counted may have expired
-            return await self._counted(query)
+            return await self._count(query)
         counts = {kind.decode(): int(number) for kind, number in fields.items() if kind[:1] != b"\0"}
         by_kind = {kind: n for kind, n in counts.items() if query.kinds is None or kind in query.kinds}
         if not by_kind:
@@ -91,14 +91,14 @@ class RedisReader:
             for newest in (False, True)
         ]
         if not all(ends):  # removed since they were counted
-            return await self._counted(query)
+            return await self._count(query)
         oldest, newest = (found[0][0].created_at for found in ends)
         return Tally(total=total, by_kind=by_kind, first=oldest, last=newest)
 
     async def names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
         """Who is named within the query's scope, behind that name and in order, no more than its limit."""
         if query.scope != Scope(tenant=query.scope.tenant):
-            counted = await self._names_counted(query, part)
+            counted = await self._count_names(query, part)
             return [one for one in counted if one.name > after][: query.limit]
         base, most = self._layout.base(query.collection, query.scope.tenant), query.limit or 0
         low, high = f"({part}:{after}".encode(), f"({part};".encode()
@@ -114,11 +114,11 @@ class RedisReader:
                     found.append(NameCount(name=name, total=int(total), **times))
                 else:
                     scope = msgspec.structs.replace(query.scope, **{part: name})
-                    found += await self._names_counted(msgspec.structs.replace(query, scope=scope), part)
+                    found += await self._count_names(msgspec.structs.replace(query, scope=scope), part)
             low = b"(" + last if last else b""
         return found
 
-    async def _names_counted(self, query: Query, part: ScopePart) -> list[NameCount]:
+    async def _count_names(self, query: Query, part: ScopePart) -> list[NameCount]:
         """Who is named within a scope, from its records."""
         everything = Query(collection=query.collection, scope=query.scope)
         counted: dict[str, NameCount] = {}
@@ -141,12 +141,12 @@ class RedisReader:
             found += [body for _, body in page.found]
         return found
 
-    async def _counted(self, query: Query) -> Tally:
+    async def _count(self, query: Query) -> Tally:
         if query.ids is not None or query.expired_at is not None:
             return Tally.of(query, [record for record, _ in (await self.find(query))[0]])
         by_kind: dict[str, int] = {}
         first = last = None
-        async with aclosing(self._pages(query, cut=_cuttable(query))) as pages:
+        async with aclosing(self._pages(query, cut=_needs_no_body(query))) as pages:
             async for page in pages:
                 for record, _ in page.found:  # from the newest back
                     by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
@@ -154,7 +154,7 @@ class RedisReader:
                     first = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _looked_up(self, query: Query, *, cut: bool) -> tuple[list[Found], bytes]:
+    async def _look_up(self, query: Query, *, cut: bool) -> tuple[list[Found], bytes]:
         """The answer where all that may be in it is known by its id or by its end."""
         asked = self._layout.plan_read(query)
         pages = []
@@ -208,7 +208,7 @@ class RedisReader:
             yield page._replace(found=[found for found in page.found if sure or query.matches(found[0])])
             if not page.last:
                 return
-            span = span.beyond(page.last[len(asked.mark) :])
+            span = span.rest_after(page.last[len(asked.mark) :])
             size, skip = min(2 * size, _PAGE), 0
 
     async def _read(
@@ -238,7 +238,7 @@ class RedisReader:
         )
 
 
-def _cuttable(query: Query) -> bool:
+def _needs_no_body(query: Query) -> bool:
     """Whether nothing is asked about that stands in text, data or metadata.
 
     Of a few records by their ids the exact sizes are worth reading them; the size of a cut one counts its head too.

@@ -55,7 +55,7 @@ class Searcher:
         self._layout = layout
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """What `octavo.kernel.terms.matching.matching` would find, without leaving any out for being old."""
+        """What `octavo.kernel.terms.matching.search_records` would find, without leaving any out for being old."""
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
         asked = self._layout.plan_read(query)
@@ -140,7 +140,7 @@ class Searcher:
             rest = iter(texts)
             for what in rest:
                 if what == b"known":
-                    found += _known(query, len(terms), rest)
+                    found += _read_matches(query, len(terms), rest)
                 elif what == b"body":
                     bodies.append(next(rest))
                 else:
@@ -223,7 +223,7 @@ def _bounds(scope_keys: Sequence[bytes]) -> _Bounds:
     return b"[" + scope_keys[0], b"[" + scope_keys[-1]
 
 
-def _known(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
+def _read_matches(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
     """The matches among what a scope knows, as the script SEEK tells it."""
     scope_key, scope = next(texts).decode(), _decode_scope(next(texts))
     counts: dict[bytes, list[int]] = {}

@@ -13,7 +13,7 @@ from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart
 from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
-from octavo.stores.base import Progress, SearchingStore, unheard
+from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.redis.connection import LoopClient, PrimaryPool
 from octavo.stores.redis.layout import KeyLayout
 from octavo.stores.redis.reading import RedisReader
@@ -97,7 +97,7 @@ class RedisStore(SearchingStore):
 
     async def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""
-        await self._ready()
+        await self._ensure_open()
         connection = self._connection
         kept = []
         for name in await connection.ask("SMEMBERS", self._layout.tenants):
@@ -116,22 +116,22 @@ class RedisStore(SearchingStore):
     async def renew(self, collections: Sequence[str], scope: Scope) -> None:
         """With a ttl: let all of a scope live on together, though only one of its collections was written to."""
         if self._ttl is not None:
-            await self._ready()
+            await self._ensure_open()
             await self._writer.renew(collections, scope)
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Drop the indexes of terms, which the next search makes anew, and have Redis write its files anew."""
-        await self._ready()
-        return await scrub(self._connection, self._layout, progress or unheard)
+        await self._ensure_open()
+        return await scrub(self._connection, self._layout, progress or ignore_progress)
 
     async def describe(self) -> list[Finding]:
         """What this Redis is, and what of it endangers the records."""
-        await self._ready()
+        await self._ensure_open()
         return await findings(self._connection, self._ttl)
 
     async def _open(self) -> None:
         if self._left and self._owned:
-            self.client = _renewed(self.client)
+            self.client = _copy_unused(self.client)
         self._left = False
         self._connection = LoopClient(self.client)
         self._reader = RedisReader(self._connection, self._layout)
@@ -155,11 +155,11 @@ class RedisStore(SearchingStore):
             await self._leave()
 
 
-def _renewed(client: Any) -> Any:
+def _copy_unused(client: Any) -> Any:
     """A client like this one that no event loop has used yet."""
     pool = getattr(client, "connection_pool", None)
     if isinstance(pool, PrimaryPool):
-        return Redis(connection_pool=pool.renewed())
+        return Redis(connection_pool=pool.copy_unused())
     if pool is None or isinstance(pool, SentinelConnectionPool):
         raise StoreError("the event loop this Redis client was used in has ended; open another store")
     kind, most = pool.connection_class, pool.max_connections

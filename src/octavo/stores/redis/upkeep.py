@@ -17,20 +17,20 @@ _LOOK_SECONDS = 0.05
 
 async def findings(connection: LoopClient, ttl: int | None) -> list[Finding]:
     """Facts and warnings; what the server does not tell is left out or said to be unknown."""
-    info = await _info(connection, "server", "persistence", "memory")
+    info = await _read_info(connection, "server", "persistence", "memory")
     server = f"{info.get('server_name', 'redis')} {info.get('redis_version', 'of unknown version')}"
     found = [
         Finding("store", "redis"),
         Finding("server", server),
-        _durability(info, await _saves(connection)),
-        _memory(info),
+        _judge_durability(info, await _read_save_points(connection)),
+        _judge_memory(info),
     ]
     if ttl is not None:
         found.append(Finding("ttl", f"a scope is forgotten {ttl} s after its last write"))
     return found
 
 
-async def _info(connection: LoopClient, *sections: str) -> dict[str, Any]:
+async def _read_info(connection: LoopClient, *sections: str) -> dict[str, Any]:
     """What the server tells of itself."""
     told: dict[str, Any] = {}
     for section in sections:
@@ -38,7 +38,7 @@ async def _info(connection: LoopClient, *sections: str) -> dict[str, Any]:
     return told
 
 
-async def _saves(connection: LoopClient) -> str | None:
+async def _read_save_points(connection: LoopClient) -> str | None:
     """The save points, or None where the server keeps its configuration to itself, as hosted ones do."""
     try:
         settings = _one_node(await connection.ask("CONFIG GET", "save"))
@@ -55,7 +55,7 @@ def _one_node(answer: Any) -> Any:
     return next(iter(answer.values())) if per_node else answer
 
 
-def _durability(info: dict[str, Any], saves: str | None) -> Finding:
+def _judge_durability(info: dict[str, Any], saves: str | None) -> Finding:
     if info.get("aof_enabled"):
         return Finding("durability", "append-only file; a crash of the server may lose its last second")
     if saves:
@@ -71,7 +71,7 @@ def _durability(info: dict[str, Any], saves: str | None) -> Finding:
     return Finding("durability", "none", warning)
 
 
-def _memory(info: dict[str, Any]) -> Finding:
+def _judge_memory(info: dict[str, Any]) -> Finding:
     policy, most = str(info.get("maxmemory_policy", "unknown")), info.get("maxmemory_human", "unknown")
     limit = f"at most {most}" if info.get("maxmemory") else "no limit"
     warning = ""
@@ -116,22 +116,22 @@ async def _drop_terms(connection: LoopClient, layout: KeyLayout) -> None:
 async def _rewrite_log(connection: LoopClient) -> bool:
     """Whether Redis has an append-only file, and has written it anew."""
     try:
-        if not (await _info(connection, "persistence")).get("aof_enabled"):
+        if not (await _read_info(connection, "persistence")).get("aof_enabled"):
             return False
-        await _idle(connection)  # one that runs already may have begun too early
+        await _wait_for_rewrite(connection)  # one that runs already may have begun too early
         await connection.ask("BGREWRITEAOF")
-        return str((await _idle(connection)).get("aof_last_bgrewrite_status")) == "ok"
+        return str((await _wait_for_rewrite(connection)).get("aof_last_bgrewrite_status")) == "ok"
     except StoreUnavailable:
         raise
     except StoreError:  # a server that lets nobody give such orders
         return False
 
 
-async def _idle(connection: LoopClient) -> dict[str, Any]:
+async def _wait_for_rewrite(connection: LoopClient) -> dict[str, Any]:
     """What the server tells once it does not write its file anew."""
     until = time.monotonic() + _REWRITE_SECONDS
     while True:
-        told = await _info(connection, "persistence")
+        told = await _read_info(connection, "persistence")
         if not (told.get("aof_rewrite_in_progress") or told.get("aof_rewrite_scheduled")):
             return told
         if time.monotonic() > until:

@@ -79,7 +79,7 @@ class Writer:
             async with self._retrying if attempt else contextlib.nullcontext():
                 seen = _SeenIds(self._reader, self._layout)
                 with contextlib.suppress(_Moved):
-                    effects, counts = await seen.drafted(ops)
+                    effects, counts = await seen.draft_ops(ops)
                     if not effects or await self._swap(effects, seen):
                         return counts
             await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS * min(attempt + 1, 10)))  # noqa: S311
@@ -209,7 +209,7 @@ class _SeenIds:
         self._reader = reader
         self._layout = layout
 
-    async def drafted(self, ops: list[Prepared]) -> tuple[list[Effect], list[int]]:
+    async def draft_ops(self, ops: list[Prepared]) -> tuple[list[Effect], list[int]]:
         """The effects of the ops, and how many records each one adds, changes or removes."""
         scopes = {
             sealed.scope_key: sealed.scope

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from octavo.kernel.codec import fact
+from octavo.kernel.codec import encode_entry
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold, spellings
 from octavo.stores.sql.schema import Table, mark_line
@@ -45,18 +45,18 @@ class Where:
         self.dialect = table.dialect
         self.values: list[Any] = [] if values is None else values
         self.tests: list[str] = []
-        self._scope(query, along)
+        self._add_scope(query, along)
         if query.ids is not None:
             self.tests.append(self._one_of(self.column("id"), list(dict.fromkeys(query.ids))))
-        self._kinds(query)
-        self._times(query)
-        self._marks(query)
+        self._add_kinds(query)
+        self._add_times(query)
+        self._add_marks(query)
         for name, value in query.where.items():
             metadata = self.dialect.as_text(self.column("metadata"))
-            self._any_in(metadata, [f"\n{fact(name, spelled)}\n" for spelled in spellings(value)])
+            self._add_any(metadata, [f"\n{encode_entry(name, spelled)}\n" for spelled in spellings(value)])
         if query.text:
-            self._any_in(self.column("search"), [fold(query.text)])
-        self._after(query)
+            self._add_any(self.column("search"), [fold(query.text)])
+        self._add_after(query)
 
     @property
     def sql(self) -> str:
@@ -69,7 +69,7 @@ class Where:
         self.values.append(value)
         return self.dialect.placeholder(len(self.values))
 
-    def among(self, nominated: Nominated | None) -> str:
+    def look_at(self, nominated: Nominated | None) -> str:
         """Look at nominated rows only, if there are any; answer what to select from."""
         if nominated is None:
             return self.table.name
@@ -78,7 +78,7 @@ class Where:
             self.tests.append(test)
         return source
 
-    def _scope(self, query: Query, along: str) -> None:
+    def _add_scope(self, query: Query, along: str) -> None:
         scope = query.scope
         if scope.exact and ("scope_key",) in self.table.shape.axes:
             # A page of a mark that many have is best cut out of the order; all that have it are best looked up.
@@ -105,7 +105,7 @@ class Where:
                 test = {"user": user, "agent": agent}.get(part, usual)
                 self.tests.append(test.format(self.column(part), self.bind(value)))
 
-    def _kinds(self, query: Query) -> None:
+    def _add_kinds(self, query: Query) -> None:
         """Of a whole tenant, one kind is read along its index; what somebody has is the shorter way in than a kind."""
         column, kinds = self.column("kind"), query.kinds
         if kinds is not None and self.table.shape.by_kind:
@@ -121,21 +121,21 @@ class Where:
         self.values += values
         return test
 
-    def _times(self, query: Query) -> None:
+    def _add_times(self, query: Query) -> None:
         if query.since is not None:
-            self.tests.append(f"{self.column('created_at')} >= {self._moment(query.since)}")
+            self.tests.append(f"{self.column('created_at')} >= {self._bind_time(query.since)}")
         if query.until is not None:
-            self.tests.append(f"{self.column('created_at')} < {self._moment(query.until)}")
+            self.tests.append(f"{self.column('created_at')} < {self._bind_time(query.until)}")
         if query.alive_at is not None:
             expires = self.column("expires_at")
-            self.tests.append(f"({expires} IS NULL OR {expires} > {self._moment(query.alive_at)})")
+            self.tests.append(f"({expires} IS NULL OR {expires} > {self._bind_time(query.alive_at)})")
         if query.expired_at is not None:
-            self.tests.append(f"{self.column('expires_at')} <= {self._moment(query.expired_at)}")
+            self.tests.append(f"{self.column('expires_at')} <= {self._bind_time(query.expired_at)}")
 
-    def _moment(self, at: datetime) -> str:
+    def _bind_time(self, at: datetime) -> str:
         return self.bind(self.dialect.time(at))
 
-    def _marks(self, query: Query) -> None:
+    def _add_marks(self, query: Query) -> None:
         marks = self.column("marks")
         if query.marks is not None:
             # Of rows that are looked up by id, the row itself says which marks it has: joined with the rows of a mark,
@@ -147,15 +147,15 @@ class Where:
                 rows = f"SELECT rowno FROM {self.table.marks} WHERE scope_key = {scope_key} AND {marked}"
                 self.tests.append(f"rowno IN ({rows})")
             else:
-                self._any_in(marks, [mark_line(mark) for mark in query.marks])
+                self._add_any(marks, [mark_line(mark) for mark in query.marks])
         for mark in query.without:
             self.tests.append(f"NOT {self.dialect.contains.format(marks, self.bind(mark_line(mark)))}")
 
-    def _any_in(self, column: str, needles: list[str]) -> None:
+    def _add_any(self, column: str, needles: list[str]) -> None:
         tests = [self.dialect.contains.format(column, self.bind(needle)) for needle in needles]
         self.tests.append(f"({' OR '.join(tests)})")
 
-    def _after(self, query: Query) -> None:
+    def _add_after(self, query: Query) -> None:
         if query.after is None or (rank := query.after.rank) is None:
             return
         sign = "<" if query.newest_first else ">"
@@ -187,7 +187,7 @@ def select(
     With `nominated`, no other rows are looked at.
     """
     where = Where(table, query)
-    source = where.among(nominated)
+    source = where.look_at(nominated)
     dialect = table.dialect
     way = "" if reads_forward(query) else " DESC"
     sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
@@ -212,7 +212,7 @@ def reads_forward(query: Query) -> bool:
 def count(table: Table, query: Query, nominated: Nominated | None = None) -> Fetch:
     """The statement that counts by kind what matches."""
     where = Where(table, query)
-    source = where.among(nominated)
+    source = where.look_at(nominated)
     kind, created = table.column("kind"), table.column("created_at")
     # Hidden, or SQLite would go along the index of kinds, through what everybody has.
     group = table.dialect.hidden_name.format(kind)

@@ -14,7 +14,7 @@ from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.searching import TermSearch
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, listed
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
 from octavo.stores.sql.term_index import IndexedRecord, SqlTermIndex, entry
 from octavo.util.cache import Cache
 
@@ -44,7 +44,7 @@ class TermIndexing:
         self._closing = False
 
     async def search(self, table: Table, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `matching` would, after indexing what waits if that is much."""
+        """Answer as `search_records` would, after indexing what waits if that is much."""
         index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
         # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
         most = _ALL if self._driver.joins else _SPOT
@@ -99,7 +99,7 @@ class TermIndexing:
             self._steps.setdefault(name, (step, analyze))
             self._wake()
 
-    def wrote(self) -> None:
+    def index_later(self) -> None:
         """Have what was written indexed when nothing else is to do."""
         if self._steps:
             self._wrote_at = asyncio.get_running_loop().time()
@@ -113,10 +113,10 @@ class TermIndexing:
 
     def _begin(self) -> None:
         self._timer = None
-        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task = asyncio.get_running_loop().create_task(self._index_all())
         self._task.add_done_callback(_check)
 
-    async def _work(self) -> None:
+    async def _index_all(self) -> None:
         """Index in small transactions until nothing waits."""
         self._again = True
         while self._again and not self._closing:
@@ -206,7 +206,7 @@ def index_some(index: SqlTermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     numbers = yield from index.claim(most)
     if numbers:
-        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)}){index.as_claimed}"
+        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({in_list(numbers)}){index.as_claimed}"
         yield from index.put((yield from _entries_of((yield Fetch(sql)))))
         yield from index.settle(numbers)
     return len(numbers)
@@ -253,7 +253,7 @@ def _compare_some(
     missing.update(row[7] for one, row in settled if one != (row[0], *row[9:]))
     lost = {
         *(yield from index.lost([one for one, _ in settled])),
-        *(yield from substrings.lost(table, after, most)),
+        *(yield from substrings.find_lost(table, after, most)),
     }
     missing.update(row[7] for row in rows if row[0] in lost)
     return (rows[-1][0] if len(rows) == most else None), len(rows)

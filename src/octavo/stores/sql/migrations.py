@@ -38,7 +38,7 @@ def ensure(table: Table) -> Script[bool]:
     return True
 
 
-def missing(table: Table) -> Script[bool]:
+def is_missing(table: Table) -> Script[bool]:
     """Whether nothing was ever written to the table; one of the same name that is not Octavo's is refused."""
     if (yield from _version(table)) is not None:
         return False
@@ -95,7 +95,7 @@ def _versions(table: Table) -> str:
 
 def _migrate(table: Table) -> Script[None]:
     dialect, types, prefix, versions = table.dialect, table.dialect.types, table.prefix, _versions(table)
-    new = yield from missing(table)  # before anything is made: a stranger's database is left as it is
+    new = yield from is_missing(table)  # before anything is made: a stranger's database is left as it is
     if not (yield from dialect.exists(f"{prefix}octavo_tables")):
         yield Do(f"CREATE TABLE {versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)")
     if not (yield from dialect.exists(f"{prefix}octavo_counts")):

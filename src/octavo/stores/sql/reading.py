@@ -33,13 +33,13 @@ _STEPS = 500  # names found by one statement: a server gives up after a thousand
 def find(table: Table, query: Query, nominated: Nominated | None = None) -> Script[list[Record]]:
     """Answer the query as `Query.over` would, from all rows or from those that alone may match."""
     parts = open_parts(query.scope)
-    picked = table.picked(read_with(parts))
+    picked = table.select_list(read_with(parts))
 
     def read(order: int, more: int) -> Script[list[Record]]:
         rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
         return (yield from records_of(table, rows, query.scope, parts))
 
-    return (yield from _in_order(table, query, read))
+    return (yield from _read_in_order(table, query, read))
 
 
 def heads(table: Table, query: Query) -> Script[list[Head]]:
@@ -64,10 +64,10 @@ def heads(table: Table, query: Query) -> Script[list[Head]]:
             for taken, id_, kind, created, updated, seq, *rest in rows
         ]
 
-    return (yield from _in_order(table, query, read))
+    return (yield from _read_in_order(table, query, read))
 
 
-def _in_order(
+def _read_in_order(
     table: Table, query: Query, read: Callable[[int, int], Script[list[Ranked]]]
 ) -> Script[list[Ranked]]:
     """What `read` answers, given how many parts of the rank to sort by and how many rows more than asked for to read."""
@@ -140,7 +140,7 @@ def scope_in(asked: Scope, parts: tuple[str, ...], values: tuple[str, ...]) -> S
 def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
-    axis = axis_asked(table, query.scope) if query.plain else None
+    axis = find_axis(table, query.scope) if query.plain else None
     if axis is None or axis not in table.shape.counted:
         rows = yield count(table, query, nominated)
     else:
@@ -162,7 +162,7 @@ def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[l
     """Who is named within the query's scope, behind that name and in order, no more than its limit."""
     table = tables[query.collection]
     if query.scope == Scope(tenant=query.scope.tenant) and (part,) in table.shape.counted:
-        return (yield from _names_counted(tables, query, part, after))
+        return (yield from _list_names(tables, query, part, after))
     where = Where(table, query.unpaged, along=part)
     name, created = table.column(part), table.column("created_at")
     where.tests.append(f"{name} > {where.bind(after)}")
@@ -184,7 +184,7 @@ def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[l
     ]
 
 
-def _names_counted(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[list[NameCount]]:
+def _list_names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[list[NameCount]]:
     """Step from one name to the next along the index, however many records each has: the counters know that."""
     table, scope, most = tables[query.collection], query.scope, query.limit or 0
     moment = table.dialect.moment
@@ -236,7 +236,7 @@ def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: in
     )
 
 
-def axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
+def find_axis(table: Table, scope: Scope) -> tuple[str, ...] | None:
     """The axis, of those that have an index, that holds what the scope covers and nothing else."""
     given = tuple([part for part in PARTS[1:] if getattr(scope, part) is not None])
     axis = ("scope_key",) if given == PARTS[1:] else given

@@ -53,7 +53,7 @@ class Table:
             known = self._statements[name] = make()
         return known
 
-    def picked(self, fields: tuple[tuple[str, str], ...]) -> str:
+    def select_list(self, fields: tuple[tuple[str, str], ...]) -> str:
         """What to select to read these fields."""
         as_text = self.dialect.as_text
         return self.statement(

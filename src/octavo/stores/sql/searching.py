@@ -14,9 +14,9 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
-from octavo.stores.sql.reading import axis_asked, scope_in
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, listed
-from octavo.stores.sql.term_index import ScopeTags, SqlTermIndex, entry, scope_tags, spelled
+from octavo.stores.sql.reading import find_axis, scope_in
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
+from octavo.stores.sql.term_index import ScopeTags, SqlTermIndex, entry, scope_tags, spell_term
 from octavo.util.cache import Cache, size_of
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
@@ -55,7 +55,7 @@ class TermSearch:
         self._index, self._table = index, index.table
         self._query = query
         self._terms = terms
-        self._words = [spelled(term) for term in terms]
+        self._words = [spell_term(term) for term in terms]
         self._tags = scope_tags(query.scope)
         self._parts = open_parts(query.scope)
         column = self._table.column
@@ -74,7 +74,7 @@ class TermSearch:
         self._uncounted: list[int] = []  # the numbers of those that the index knows and should not count
 
     def answer(self, sizes: Sizes, most: int) -> Script[Matches | None]:
-        """Answer as `matching` would; nothing when more than `most` records wait, which should be indexed first."""
+        """Answer as `search_records` would; nothing when more than `most` records wait, which should be indexed first."""
         # Recall looks into several collections, and most people use one or two: the others cost one quick look each.
         if not (yield Fetch(f"SELECT 1 FROM {self._table.name} LIMIT 1")):
             return Matches(held=(0,) * len(self._terms))
@@ -173,7 +173,7 @@ class TermSearch:
         return [min(n + late, MOST + 1) for n, late in zip(counted, self._held, strict=True)]
 
     def _matches_of_all(self) -> Matches:
-        """What `matching` would say of the candidates, which are all that hold any of the terms."""
+        """What `search_records` would say of the candidates, which are all that hold any of the terms."""
         held = [min(n, MOST + 1) for n in self._held]
         positions = None
         if len(self._found) > MOST:
@@ -250,7 +250,7 @@ class TermSearch:
 
     def _count_held(self, words: Sequence[str], most: int) -> Script[list[int]]:
         """In how many indexed records each word stands, but for those that wait; counted up to `most` + 1."""
-        but = f" AND rowno NOT IN ({listed(self._waiting)})" if self._waiting else ""
+        but = f" AND rowno NOT IN ({in_list(self._waiting)})" if self._waiting else ""
 
         def held(values: list[Any], word: str) -> str:
             hits = self._hits([word], values, "1")
@@ -329,7 +329,7 @@ class TermSearch:
         known = sizes.get(tags.tags)
         now = time.monotonic()
         if known is None or known[1] < now:
-            if axis_asked(self._table, scope) is None:
+            if find_axis(self._table, scope) is None:
                 [[size]] = yield self._index.size(tags, _SMALL + 1)
             else:
                 where = Where(self._table, Query(collection=self._query.collection, scope=scope))

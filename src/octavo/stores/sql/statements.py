@@ -67,6 +67,6 @@ class StatementTimeout(StoreUnavailable):
     """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
-def listed(numbers: Sequence[int]) -> str:
+def in_list(numbers: Sequence[int]) -> str:
     """Numbers of rows, which nobody can choose, as part of a statement."""
     return ", ".join([str(int(number)) for number in numbers])

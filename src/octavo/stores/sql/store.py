@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
+from octavo.kernel.codec import CheckedAdd, Prepared, check_query, is_answerable
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
 from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
-from octavo.stores.base import Progress, SearchingStore, unheard
+from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.sql import reading, searching, substrings, writing
 from octavo.stores.sql.compile import Nominated
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.indexing import TermIndexing
-from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
+from octavo.stores.sql.migrations import ensure, is_missing, list_tables, names_of
 from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Fetch, Script
-from octavo.util.sync import in_turns
+from octavo.util.sync import run_in_turns
 
 T = TypeVar("T")
 
@@ -63,17 +63,17 @@ class SQLStore(SearchingStore):
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         tables = self._tables
-        await self._having(_touched(ops))
+        await self._ensure_tables(_touched_collections(ops))
         if not tables.by_collection:  # only empty adds so far
             for op in ops:
                 check_expected(op.expect, 0)
             return [0] * len(ops)
         for sealed in (sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records):
             if sealed.slow_to_fold:  # here, and not while a transaction keeps others from writing
-                await in_turns(sealed.folding())
+                await run_in_turns(sealed.fold_in_steps())
         counts = await self._driver.commit(ops)
         if self._indexing is not None:
-            self._indexing.wrote()
+            self._indexing.index_later()
         return counts
 
     async def _find(self, query: Query) -> list[Record]:
@@ -116,16 +116,16 @@ class SQLStore(SearchingStore):
 
     async def lag(self, collection: str, most: int) -> int:
         """How many records wait to be indexed, counted up to one more than `most`; from now on they are, in idle time."""
-        asked(Query(collection=collection))
-        await self._ready()
+        check_query(Query(collection=collection))
+        await self._ensure_open()
         table = await self._table_to_read(collection)
         return 0 if table is None else await self._indexes().lag(table, most)
 
     async def unindexed(self, query: Query) -> set[str]:
         """The ids of the records that answer the query and wait to be indexed."""
-        query = asked(query)
-        await self._ready()
-        if not answerable(query) or (table := await self._table_to_read(query.collection)) is None:
+        query = check_query(query)
+        await self._ensure_open()
+        if not is_answerable(query) or (table := await self._table_to_read(query.collection)) is None:
             return set()
         return await self._driver.read(lambda: searching.unindexed(table.index, query))
 
@@ -145,7 +145,7 @@ class SQLStore(SearchingStore):
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Have the tables written anew without what was removed from them; in a caller's transaction nothing can be done."""
-        await self._ready()
+        await self._ensure_open()
         if self._driver.joins:
             return Scrubbed(
                 unreached=("the database: what is removed in a caller's transaction is not gone yet",)
@@ -155,7 +155,8 @@ class SQLStore(SearchingStore):
             await self._driver.write(lambda: writing.drop_counters(self._tables))
         quote = self._driver.dialect.quote
         names = [quote(name) for table in there if table is not None for name in names_of(table)]
-        return await self._driver.scrub([*names, self._tables.counts] if names else [], progress or unheard)
+        tables = [*names, self._tables.counts] if names else []
+        return await self._driver.scrub(tables, progress or ignore_progress)
 
     def _indexes(self) -> TermIndexing:
         if self._indexing is None:
@@ -163,7 +164,7 @@ class SQLStore(SearchingStore):
         return self._indexing
 
     async def _table(self, collection: str) -> Table:
-        return (await self._having({collection}))[collection]
+        return (await self._ensure_tables({collection}))[collection]
 
     async def _table_to_read(self, collection: str) -> Table | None:
         """The table, or None where nothing was ever written: looking makes nothing."""
@@ -177,7 +178,7 @@ class SQLStore(SearchingStore):
                     return None
                 self._unused.pop(collection, None)
             table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
-            if await self._driver.read(lambda: missing(table)):
+            if await self._driver.read(lambda: is_missing(table)):
                 self._unused[collection] = table.plain_name
                 return None
         return await self._table(collection)
@@ -195,7 +196,7 @@ class SQLStore(SearchingStore):
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""
-        await self._ready()
+        await self._ensure_open()
         found: set[str] = set()
         for table in [await self._table_to_read(collection) for collection in SHAPES]:
             if table is None:
@@ -205,10 +206,10 @@ class SQLStore(SearchingStore):
 
     async def describe(self) -> list[Finding]:
         """What this database is, how durable it is and what is dangerous about it."""
-        await self._ready()
+        await self._ensure_open()
         return await self._driver.describe()
 
-    async def _having(self, collections: set[str]) -> Tables:
+    async def _ensure_tables(self, collections: set[str]) -> Tables:
         """The tables, after making those that are used for the first time."""
         tables = self._tables
         if collections & self._together:
@@ -231,7 +232,7 @@ class SQLStore(SearchingStore):
         return tables
 
 
-def _touched(ops: list[Prepared]) -> set[str]:
+def _touched_collections(ops: list[Prepared]) -> set[str]:
     """The collections these ops touch."""
     touched: set[str] = set()
     for op in ops:

@@ -14,7 +14,7 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold
 from octavo.stores.sql.compile import Nominated, Where
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Build, Do, Fetch, Script, listed
+from octavo.stores.sql.statements import Build, Do, Fetch, Script, in_list
 
 T = TypeVar("T")
 _RUN = 3  # characters in each token of an index: a shorter text is in none
@@ -91,7 +91,7 @@ def _nominate(table: Table, query: Query) -> Script[tuple[Nominated | None, bool
 
 
 def _nominate_sqlite(table: Table, text: str) -> Script[tuple[Nominated | None, bool]]:
-    index, late = TrigramNames(table).index, _late(table)
+    index, late = TrigramNames(table).index, _select_unindexed(table)
     [[waiting]] = yield Fetch(f"SELECT COUNT(*) FROM ({late} LIMIT {_LATE + 1})")
     if waiting > _LATE:
         return None, True
@@ -147,7 +147,7 @@ def index_some(table: Table, most: int) -> Script[int]:
     if table.dialect.name != "sqlite":
         return 0
     search = table.column("search")
-    late = f"{_late(table, f'rowno, LENGTH({search})')} ORDER BY rowno LIMIT {int(most)}"
+    late = f"{_select_unindexed(table, f'rowno, LENGTH({search})')} ORDER BY rowno LIMIT {int(most)}"
     rows = yield Fetch(late)
     sizes = accumulate(row[1] for row in rows)
     numbers = [row[0] for row, size in zip(rows, sizes, strict=True) if size <= _MOST_CHARACTERS]
@@ -155,7 +155,7 @@ def index_some(table: Table, most: int) -> Script[int]:
     if numbers:
         yield Do(
             f"INSERT INTO {TrigramNames(table).index} (rowid, search) SELECT rowno, {search} FROM {table.name} "
-            f"WHERE rowno IN ({listed(numbers)}) ORDER BY rowno"
+            f"WHERE rowno IN ({in_list(numbers)}) ORDER BY rowno"
         )
     return len(numbers)
 
@@ -172,7 +172,7 @@ def make_anew(table: Table) -> Script[bool]:
     return bool(upto)
 
 
-def lost(table: Table, after: int, most: int) -> Script[list[int]]:
+def find_lost(table: Table, after: int, most: int) -> Script[list[int]]:
     """Of some rows, the numbers of those that SQLite's index should have and does not find."""
     if table.dialect.name != "sqlite":
         return []
@@ -190,7 +190,7 @@ def lost(table: Table, after: int, most: int) -> Script[list[int]]:
     return missing
 
 
-def _late(table: Table, fields: str = "rowno") -> str:
+def _select_unindexed(table: Table, fields: str = "rowno") -> str:
     """A select of the rows that SQLite's index does not have yet: their numbers are higher than all it has."""
     return f"SELECT {fields} FROM {table.name} NOT INDEXED WHERE rowno > {TrigramNames(table).upto}"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from octavo.kernel.model import NAMES_HELD, Scope
 from octavo.kernel.terms.matching import FOUND_BY_JSON, index_terms, stored_index_text
 from octavo.kernel.terms.terms import MOST_CHARACTERS
-from octavo.stores.sql.statements import Do, Fetch, Script, listed
+from octavo.stores.sql.statements import Do, Fetch, Script, in_list
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -42,7 +42,7 @@ class IndexedRecord(NamedTuple):
 def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -> IndexedRecord:
     """The entry of a record, from what its table keeps."""
     found, length = index_terms(*stored_index_text(text, data))
-    words = [spelled(term) for term in found]
+    words = [spell_term(term) for term in found]
     distinct = dict.fromkeys(words)
     more = ""
     if len(distinct) < len(words):
@@ -51,7 +51,7 @@ def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -
     return IndexedRecord(number, length, f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
 
 
-def spelled(term: str) -> str:
+def spell_term(term: str) -> str:
     """The word that stands for a term."""
     return term if _PLAIN(term) else f"~{_digest(term, 12)}"
 
@@ -182,7 +182,7 @@ class SqlTermIndex:
         """What is kept under these numbers now, whatever the transaction saw before."""
         found: list[IndexedRecord] = []
         for start in range(0, len(numbers), AT_ONCE):
-            some = listed(numbers[start : start + AT_ONCE])
+            some = in_list(numbers[start : start + AT_ONCE])
             sql = f"SELECT number, length, bag, more, tags FROM {self.terms} WHERE number IN ({some})"
             found += [IndexedRecord(*row) for row in (yield Fetch(sql + self.table.dialect.lock_rows))]
         return found
@@ -194,4 +194,4 @@ class SqlTermIndex:
 
     def _delete(self, table: str, numbers: Sequence[int]) -> Script[None]:
         for start in range(0, len(numbers), AT_ONCE):
-            yield Do(f"DELETE FROM {table} WHERE number IN ({listed(numbers[start : start + AT_ONCE])})")
+            yield Do(f"DELETE FROM {table} WHERE number IN ({in_list(numbers[start : start + AT_ONCE])})")

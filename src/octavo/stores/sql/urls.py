@@ -62,7 +62,7 @@ class DatabaseUrl(msgspec.Struct):
             )
         return value
 
-    def done(self, known: str, passed_on: Container[str] = ()) -> None:
+    def refuse_unknown(self, known: str, passed_on: Container[str] = ()) -> None:
         """Refuse options nobody asked for: a misspelt one must not be ignored."""
         if unknown := [name for name in self.options if name not in passed_on]:
             raise ConfigError(f"unknown option {', '.join(unknown)} in the {self.scheme} URL; known: {known}")
@@ -110,5 +110,5 @@ def parse_sqlite(url: str) -> tuple[str, str, float, str]:
     timeout = address.option("timeout", 60.0, float)
     prefix = address.prefix()
     address.options.pop("check_same_thread", None)  # SQLAlchemy URLs carry it; it means nothing here
-    address.done("durability, timeout, prefix")
+    address.refuse_unknown("durability, timeout, prefix")
     return path, durability, timeout, prefix

@@ -9,7 +9,7 @@ from octavo.kernel.model import Change, Remove, Scope, check_expected
 from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table, Tables, counters_of
-from octavo.stores.sql.statements import Do, DoEach, Fetch, Pause, Script, listed
+from octavo.stores.sql.statements import Do, DoEach, Fetch, Pause, Script, in_list
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
 #: Where they stand in a row.
@@ -125,7 +125,7 @@ def _mark(table: Table, marked: list[tuple[StoredRecord, int]]) -> Script[None]:
 
 def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     """Read and lock what matches, change it in Python, write back what differs."""
-    rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
+    rows = yield select(table, change.query, table.select_list(_WHOLE), lock=True)
     check_expected(change.expect, len(rows))
     records = yield from records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
@@ -137,7 +137,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
             continue
         sealed = seal(after)
         if sealed.slow_to_fold:
-            for _ in sealed.folding():
+            for _ in sealed.fold_in_steps():
                 yield Pause()
         values = table.row(sealed)
         updates.append((*(values[at] for at in _MUTABLE_AT), *values[len(FIELDS) :], row[-1]))
@@ -170,7 +170,7 @@ def _update(table: Table) -> str:
 
 
 def _remove(table: Table, remove: Remove, counting: Counting) -> Script[int]:
-    rows = yield select(table, remove.query, table.picked(_GONE), lock=True)
+    rows = yield select(table, remove.query, table.select_list(_GONE), lock=True)
     check_expected(remove.expect, len(rows))
     for _, kind, scope_key, *scope in rows:
         counting.move(table, scope_of(*scope), scope_key, kind, -1)
@@ -184,7 +184,7 @@ def _remove(table: Table, remove: Remove, counting: Counting) -> Script[int]:
 
 def _delete(name: str, numbers: list[int]) -> Script[None]:
     for start in range(0, len(numbers), 1000):
-        yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed(numbers[start : start + 1000])})")
+        yield Do(f"DELETE FROM {name} WHERE rowno IN ({in_list(numbers[start : start + 1000])})")
 
 
 def drop_counters(tables: Tables) -> Script[int]:

@@ -24,12 +24,12 @@ from octavo.errors import (
 )
 from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store, heads
+from octavo.kernel.ports import Store, list_heads
 from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
-from octavo.wraps.attempts import Attempts, late, verdict
+from octavo.wraps.attempts import Attempts, late_error, outcome_of
 from octavo.wraps.journal.lines import Erased, Left, Waiting
-from octavo.wraps.journal.repeatable import Repeatable, keeps_oldest, overlap, touched_scopes
+from octavo.wraps.journal.repeatable import Repeatable, has_overlap, keeps_oldest, touched_scopes
 from octavo.wraps.journal.spool import Spool
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Queue:
         try:
             await self.run(self.spool.open)
         except OctavoError as error:
-            self.failed(str(error))
+            self.note_failure(str(error))
         await self.look()
 
     async def check(self) -> None:
@@ -81,11 +81,11 @@ class Queue:
         try:
             await self.run(self.spool.check)
         except OctavoError as error:
-            self.failed(str(error))
+            self.note_failure(str(error))
         else:
             self.error = None
 
-    def failed(self, error: str) -> None:
+    def note_failure(self, error: str) -> None:
         """Nothing can be put, for this reason."""
         if self.error is None:
             _log.warning(
@@ -187,13 +187,15 @@ class Delivery:
         if self._opening is None or self._opening.done():
             self._give_up_at = loop.time() + self._patience
             self._opening = loop.create_task(self._store.__aenter__())
-            self._opening.add_done_callback(self._opened)
+            self._opening.add_done_callback(self._note_opened)
         opening = self._opening
         await asyncio.wait({opening}, timeout=max(seconds, 0))
-        return verdict(opening) if opening.done() else late("the store, which is being opened,", seconds)
+        if opening.done():
+            return outcome_of(opening)
+        return late_error("the store, which is being opened,", seconds)
 
-    def _opened(self, opening: "asyncio.Task[object]") -> None:
-        self.store_open = self.store_open or verdict(opening) is None
+    def _note_opened(self, opening: "asyncio.Task[object]") -> None:
+        self.store_open = self.store_open or outcome_of(opening) is None
 
     def cancel(self) -> None:
         """Give up an opening that is under way."""
@@ -236,11 +238,11 @@ class Delivery:
 
     async def _apply(self, ops: list[Op], seconds: float) -> BaseException | None:
         """Write, after every earlier write has ended."""
-        if not await self._attempts.ended(self._timeout):
+        if not await self._attempts.wait_for_all(self._timeout):
             return StoreUnavailable("an earlier write has not ended yet, and must not come after a later one")
         task = self._attempts.write(self._store.apply(ops))
         await asyncio.wait({task}, timeout=seconds)
-        return verdict(task) if task.done() else late("the store", seconds)
+        return outcome_of(task) if task.done() else late_error("the store", seconds)
 
     # --- bringing; each of these answers why the store is down, or None
 
@@ -252,29 +254,29 @@ class Delivery:
         together = Repeatable()  # should their answer be lost, all of them are brought again
         for at, entry in enumerate(head):
             size += len(encode_ops(entry.ops))
-            if not together.takes(entry.ops) or size > _MOST_BYTES:
+            if not together.take(entry.ops) or size > _MOST_BYTES:
                 return head[: max(at, 1)]
         return head
 
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
         """Bring these to the store, all in one call if that is possible."""
-        entries = [entry for entry in entries if not self._stays(entry)]
+        entries = [entry for entry in entries if not self._must_stay(entry)]
         if done := [entry for entry in entries if entry.id in self._attempts.applied]:
             # They ended late, and well: a store that somebody wrote may not know that it has them.
             entries = [entry for entry in entries if entry.id not in self._attempts.applied]
-            await self._done(done)
+            await self._note_done(done)
         if not entries:
             return None
         # Of no request's trace: they were answered when their writes were queued.
         with span("octavo.journal.replay", {"octavo.writes": len(entries)}, root=True) as seen:
             error = await self._bring([op for entry in entries for op in entry.ops])
             if error is None:
-                await self._done(entries)
+                await self._note_done(entries)
                 return None
             seen.fail(type(error).__name__)
         if len(entries) == 1:
             return await self._judge(entries[0], error)
-        return await self._one_by_one(entries, error)
+        return await self._deliver_singly(entries, error)
 
     async def _bring(self, ops: list[Op]) -> BaseException | None:
         """Write all of this: first what is not a removal of all but the oldest, so that many adds are one statement.
@@ -288,12 +290,12 @@ class Delivery:
         if error is not None or not removals:
             return error
         try:
-            repeated = await self._repeated(removals)
+            repeated = await self._keep_needed(removals)
         except OctavoError as unanswered:
             return unanswered
         return await self._apply(repeated, self._patience) if repeated else None
 
-    async def _repeated(self, removals: Sequence[Op]) -> list[Op]:
+    async def _keep_needed(self, removals: Sequence[Op]) -> list[Op]:
         """Those of the removals of all but the oldest that may have something to remove."""
         named: dict[tuple[str, str], list[Remove]] = {}
         for op in removals:
@@ -304,7 +306,7 @@ class Delivery:
             ids = tuple(dict.fromkeys(id_ for op in ops for id_ in op.query.ids or ()))
             query = Query(collection=collection, scope=Scope(tenant=tenant), ids=ids, newest_first=True)
             held = Counter(
-                head.id for head in await self._attempts.read(heads(self._store, query), self._patience)
+                head.id for head in await self._attempts.read(list_heads(self._store, query), self._patience)
             )
             found += [op for op in ops if any(held[id_] > 1 for id_ in op.query.ids or ())]
         return found
@@ -317,13 +319,13 @@ class Delivery:
                 return down
         return None
 
-    async def _one_by_one(self, entries: list[Waiting], error: BaseException) -> BaseException | None:
-        if (down := await self._down(entries[0], error)) is not None:
+    async def _deliver_singly(self, entries: list[Waiting], error: BaseException) -> BaseException | None:
+        if (down := await self._is_store_down(entries[0], error)) is not None:
             return down
         stored: list[Waiting] = []
         try:
             for entry in entries:
-                if self._stays(entry):
+                if self._must_stay(entry):
                     continue
                 own = await self._apply(entry.ops, self._patience)
                 if own is None:
@@ -332,27 +334,27 @@ class Delivery:
                     return down
             return None
         finally:
-            await self._done(stored)
+            await self._note_done(stored)
 
     async def _judge(self, entry: Waiting, error: BaseException) -> BaseException | None:
         """Decide what becomes of a write that failed alone."""
-        if (down := await self._down(entry, error)) is not None:
+        if (down := await self._is_store_down(entry, error)) is not None:
             return down
         if isinstance(error, Conflict) and await self._was_done(entry.ops):
-            await self._done([entry])
+            await self._note_done([entry])
             return None
         if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
             try:
                 entry = await self._queue.run(
-                    functools.partial(self._queue.spool.tried, entry.id, said(error))
+                    functools.partial(self._queue.spool.note_attempt, entry.id, describe_error(error))
                 )
             except NotFound:  # it was erased meanwhile
                 return None
             if entry.attempts < self._max_retries:
-                due = asyncio.get_running_loop().time() + delay(self._backoff, entry.attempts)
+                due = asyncio.get_running_loop().time() + backoff_delay(self._backoff, entry.attempts)
                 self._held[entry.id] = HeldWrite(entry, touched_scopes(entry.ops), due)
                 return None
-        await self._bury([entry], said(error))
+        await self._bury([entry], describe_error(error))
         return None
 
     async def _was_done(self, ops: list[Op]) -> bool:
@@ -367,7 +369,7 @@ class Delivery:
                 return True
         return False
 
-    async def _down(self, entry: Waiting, error: BaseException) -> BaseException | None:
+    async def _is_store_down(self, entry: Waiting, error: BaseException) -> BaseException | None:
         """Whether the store is to blame for what became of a write, and not the write itself."""
         if isinstance(error, StoreClosed):
             return error
@@ -386,9 +388,9 @@ class Delivery:
     def blocks(self, scopes: frozenset[Scope]) -> bool:
         """Whether a write that cannot be brought now may touch these scopes."""
         blocked = [*(held.scopes for held in self._held.values()), *self._behind.values()]
-        return any(overlap(scopes, others) for others in blocked)
+        return any(has_overlap(scopes, others) for others in blocked)
 
-    def _stays(self, entry: Waiting) -> bool:
+    def _must_stay(self, entry: Waiting) -> bool:
         """Whether it has to stay behind one that was queued before it and failed."""
         if not self._held or entry.id in self._held or not self.blocks(scopes := touched_scopes(entry.ops)):
             return False
@@ -403,10 +405,10 @@ class Delivery:
             await self._bury(old, error)
         return bool(old)
 
-    async def _done(self, entries: Sequence[Waiting]) -> None:
+    async def _note_done(self, entries: Sequence[Waiting]) -> None:
         if entries:
             ids = [entry.id for entry in entries]
-            await self._queue.run(lambda: self._queue.spool.done(ids))
+            await self._queue.run(lambda: self._queue.spool.mark_done(ids))
             self.replayed += len(ids)
             self._let_go(ids)
 
@@ -430,12 +432,12 @@ class Delivery:
                 self._behind.clear()  # some of them may go now; they are looked at again, in their order
 
 
-def delay(backoff: tuple[float, float], fails: int) -> float:
+def backoff_delay(backoff: tuple[float, float], fails: int) -> float:
     """Seconds until the next try: a random part of a time that doubles, so that many do not come back at once."""
     least, most = backoff
     return random.uniform(0, min(most, least * 2 ** min(fails, 60)))  # noqa: S311 - jitter, not a secret
 
 
-def said(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The error as it may be logged and kept: its kind and its words, without a password."""
     return _CREDENTIALS.sub(r"\1:…@", f"{type(error).__name__}: {error}")

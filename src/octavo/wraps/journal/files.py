@@ -13,7 +13,7 @@ from octavo.errors import NotFound, StoreUnavailable
 from octavo.util.disk import FileLock, replace_file, sync_folder, write_all
 from octavo.util.file_modes import open_file
 from octavo.util.system import read_at
-from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, read_letter, sound
+from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, is_sound, read_letter
 
 _LOG_NAME = re.compile(
     r"failed_events(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?"
@@ -39,25 +39,25 @@ class QueueNames:
 
     def next_part(self, slot: int) -> Path:
         """A name for the active file once it is full."""
-        parts = [part for each, part, _, _ in self._listed() if each == slot]
+        parts = [part for each, part, _, _ in self._list() if each == slot]
         return Path(f"{self.active(slot)}.{max(parts, default=0) + 1}")
 
     def backups(self, slot: int) -> list[Path]:
         """Parts that were recovered and kept, oldest first."""
-        return [path for each, _, kept, path in self._listed() if each == slot and kept]
+        return [path for each, _, kept, path in self._list() if each == slot and kept]
 
     def slots(self) -> dict[int, list[Path]]:
         """The files of each slot that has any, oldest first."""
         found: dict[int, list[Path]] = {}
-        for slot, part, kept, path in self._listed():
+        for slot, part, kept, path in self._list():
             if part and not kept:
                 found.setdefault(slot, []).append(path)
-        for slot, part, _, path in self._listed():
+        for slot, part, _, path in self._list():
             if not part:  # what is being written is the newest
                 found.setdefault(slot, []).append(path)
         return dict(sorted(found.items()))
 
-    def _listed(self) -> list[tuple[int, int, bool, Path]]:
+    def _list(self) -> list[tuple[int, int, bool, Path]]:
         try:
             matches = [(_LOG_NAME.fullmatch(path.name), path) for path in self.directory.iterdir()]
         except FileNotFoundError:
@@ -70,7 +70,7 @@ class QueueNames:
 
 
 @contextmanager
-def translated_errors(folder: Path) -> Iterator[None]:
+def translate_errors(folder: Path) -> Iterator[None]:
     """The system's errors as Octavo's, naming the path."""
     try:
         yield
@@ -153,12 +153,12 @@ class DeadLetters(SharedFile):
     """Writes that were given up, kept with their errors until a person decides; shared by all processes of a directory."""
 
     def __init__(self, path: Path, quarantine: SharedFile) -> None:
-        super().__init__(path, sound)
+        super().__init__(path, is_sound)
         self._quarantine = quarantine
 
     def __iter__(self) -> Iterator[DeadLetter]:
         """All of them, oldest death first, one at a time."""
-        with translated_errors(self.path.parent):
+        with translate_errors(self.path.parent):
             for line in self._lines():
                 if (letter := read_letter(line)) is not None:
                     yield letter
@@ -184,7 +184,7 @@ class DeadLetters(SharedFile):
 
     def add(self, letters: Sequence[DeadLetter]) -> None:
         """Keep these; durable when it returns."""
-        with translated_errors(self.path.parent):
+        with translate_errors(self.path.parent):
             self.append([dead_line(letter) for letter in letters])
 
     def discard(self, ids: Collection[str] | None = None) -> int:
@@ -205,7 +205,7 @@ class DeadLetters(SharedFile):
         """Put in place of each letter what is kept of it. Damaged lines, which nobody meant, are quarantined."""
         if not self.path.exists():
             return 0
-        with translated_errors(self.path.parent), FileLock(self._lock).hold(_LOCK_SECONDS):
+        with translate_errors(self.path.parent), FileLock(self._lock).hold(_LOCK_SECONDS):
             damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
             if damaged:
                 self._quarantine.append(damaged)

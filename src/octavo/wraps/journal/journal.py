@@ -12,16 +12,16 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
-from octavo.kernel.codec import asked
+from octavo.kernel.codec import check_query
 from octavo.kernel.ids import now
 from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.tracing import span
-from octavo.util.words import several
-from octavo.wraps.attempts import Attempts, late, verdict
-from octavo.wraps.journal.delivery import Delivery, Queue, said
+from octavo.util.words import pluralize
+from octavo.wraps.attempts import Attempts, late_error, outcome_of
+from octavo.wraps.journal.delivery import Delivery, Queue, describe_error
 from octavo.wraps.journal.lines import DeadLetter, Erased, Left, Waiting
-from octavo.wraps.journal.repeatable import Repeatable, checked
+from octavo.wraps.journal.repeatable import Repeatable, check_ops
 from octavo.wraps.journal.replay import Clock, Replay, State
 from octavo.wraps.journal.spool import Spool
 from octavo.wraps.wrap import Wrap
@@ -119,11 +119,11 @@ class Journal(Wrap):
         """
         deadline = asyncio.get_running_loop().time() + self._timeout
         ops = list(ops)
-        await self._ready(deadline)
+        await self._ensure_open(deadline)
         self._busy += 1
         try:
             whole = [*ops, *later]
-            queued = whole if queue and Repeatable().takes(whole) else None
+            queued = whole if queue and Repeatable().take(whole) else None
             return await self._write(ops, queued, deadline)
         finally:
             self._busy -= 1
@@ -139,7 +139,7 @@ class Journal(Wrap):
         loop = asyncio.get_running_loop()
         until = deadline - min(_DISK_SECONDS, self._timeout / 2)
         replay = self._replay
-        await replay.door(until - loop.time())
+        await replay.wait_for_last(until - loop.time())
         await self._open_store(until)
         under_way: asyncio.Task[list[int]] | None = None
         if not replay.behind:
@@ -149,17 +149,17 @@ class Journal(Wrap):
             except asyncio.CancelledError:
                 under_way.cancel()
                 raise
-            error = verdict(under_way) if under_way.done() else late("the store", self._timeout)
+            error = outcome_of(under_way) if under_way.done() else late_error("the store", self._timeout)
             if error is None:
                 self._stored += 1
                 return Written("stored", under_way.result())
             if not isinstance(error, StoreUnavailable):
                 raise error
-            replay.failed(error, ops)
+            replay.note_failure(error, ops)
         if queued is not None:
             answer = await self._enqueue(queued, under_way, deadline)
             return Written(answer.status, answer.counts[: len(ops)])
-        checked(ops)  # what no store would take is refused as such
+        check_ops(ops)  # what no store would take is refused as such
         self._refused += 1
         done = "was not done" if under_way is None else "may have been done all the same"
         raise StoreUnavailable(
@@ -169,11 +169,11 @@ class Journal(Wrap):
     async def _enqueue(
         self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float
     ) -> Written:
-        entry = Waiting(queued_at=self._clock(), ops=checked(ops))
+        entry = Waiting(queued_at=self._clock(), ops=check_ops(ops))
         if not ops:  # nothing to keep, and nothing to wait for
             return Written("stored", [])
         if under_way is not None:
-            self._attempts.queued(under_way, entry.id)
+            self._attempts.note_queued(under_way, entry.id)
         loop = asyncio.get_running_loop()
         try:
             # Nothing is awaited between looking at the queue and this: or it might be called empty in between.
@@ -184,13 +184,13 @@ class Journal(Wrap):
         except (TimeoutError, StoreUnavailable, ConfigError) as error:
             self._refused += 1
             why = self._replay.last_error or "it is being caught up with"
-            disk = said(error) if str(error) else "the disk did not answer in time"
-            self._queue.failed(disk)
+            disk = describe_error(error) if str(error) else "the disk did not answer in time"
+            self._queue.note_failure(disk)
             raise StoreUnavailable(
                 f"the write could be neither stored ({why}) nor queued in {self._queue.spool.directory} ({disk})"
             ) from error
         self._queued += 1
-        self._replay.arrived()
+        self._replay.note_queued()
         return Written("queued", [0] * len(ops))
 
     # --- reading
@@ -209,20 +209,20 @@ class Journal(Wrap):
         """Ask the store something, once it has what was queued before and may concern the question."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
-        query = asked(args[0]) if args and isinstance(args[0], Query) else None
+        query = check_query(args[0]) if args and isinstance(args[0], Query) else None
         if query is not None:
             args = (query, *args[1:])
         scope = query.scope if query else next((arg for arg in args if isinstance(arg, Scope)), None)
-        await self._ready(deadline)
+        await self._ensure_open(deadline)
         await self._open_store(deadline)
-        await self._replay.caught_up(scope, deadline)
+        await self._replay.wait_for_scope(scope, deadline)
         try:
             return await self._attempts.read(
                 getattr(self.inner, verb)(*args, **named), deadline - loop.time()
             )
         except StoreUnavailable:
             if query is not None:
-                self._replay.doubt(query)
+                self._replay.check_store(query)
             raise
 
     async def _describe(self) -> list[Finding]:
@@ -234,7 +234,7 @@ class Journal(Wrap):
             lost = f"what the store does not take is refused: {status.queue_error}"
             return [*found, Finding("queue", "it cannot be written to", lost)]
         cure = "octavo queue list shows what was given up and why" if status.dead else ""
-        told = f"{several(status.waiting, 'write')} waiting, {status.dead} given up"
+        told = f"{pluralize(status.waiting, 'write')} waiting, {status.dead} given up"
         return [*found, Finding("queue", told, cure)]
 
     # --- how it stands
@@ -261,23 +261,23 @@ class Journal(Wrap):
 
     async def refusal(self, query: Query) -> str | None:
         """Why a write to such records would be neither stored nor queued now; None when it would be one of the two."""
-        await self._ready()
+        await self._ensure_open()
         if self._replay.state != "up" or self._queue.error is not None:
             try:
                 async with asyncio.timeout(self._timeout):
                     await self._queue.check()
             except TimeoutError:
-                self._queue.failed("the disk did not answer in time")
+                self._queue.note_failure("the disk did not answer in time")
         if self._queue.error is None or self._replay.state != "up":
             return self._queue.error
         self._delivery.collection = query.collection
         error = await self._delivery.refusal()
-        return None if error is None else f"{said(error)}; {self._queue.error}"
+        return None if error is None else f"{describe_error(error)}; {self._queue.error}"
 
     async def replay_now(self) -> int:
         """Try at once to bring what waits to the store, whatever the backoff says; answer how many writes got there."""
-        await self._ready()
-        return await self._replay.now()
+        await self._ensure_open()
+        return await self._replay.try_now()
 
     async def dead_letters(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
         """Writes that were given up, oldest first, from the one after that id on."""
@@ -291,7 +291,7 @@ class Journal(Wrap):
         """Put these dead letters, or all, back into the queue as if they were new; answer how many there were."""
         revived = await self._with_queue(lambda: self._queue.spool.revive(ids))
         if revived:
-            self._replay.arrived()
+            self._replay.note_queued()
         return revived
 
     async def discard_dead(self, ids: Sequence[str] | None = None) -> int:
@@ -300,13 +300,13 @@ class Journal(Wrap):
 
     async def erase(self, left: Left, names: Collection[bytes] = ()) -> Erased:
         """Take out of the queue and the dead letters what is not `left` of each write; see `Spool.erase`."""
-        await self._ready()
+        await self._ensure_open()
         erased = await self._delivery.erase(left, names)
         await self._queue.look()
         return erased
 
     async def _with_queue(self, work: Callable[[], T]) -> T:
-        await self._ready()
+        await self._ensure_open()
         result = await self._queue.run(work)
         await self._queue.look()
         return result
@@ -314,7 +314,7 @@ class Journal(Wrap):
     # --- opening and closing
 
     async def __aenter__(self) -> Self:
-        await self._ready()
+        await self._ensure_open()
         await self._open_store(asyncio.get_running_loop().time() + self._timeout)
         return self
 
@@ -328,7 +328,7 @@ class Journal(Wrap):
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)  # given up by one caller, it still comes to its end
 
-    async def _ready(self, deadline: float | None = None) -> None:
+    async def _ensure_open(self, deadline: float | None = None) -> None:
         """Open the queue at the first call; every call is refused that comes from elsewhere, or too late."""
         if self._closing is not None:
             raise StoreClosed("this Journal was closed; make another one")
@@ -341,8 +341,9 @@ class Journal(Wrap):
         seconds = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0)
         await asyncio.wait({opening}, timeout=seconds)
         if not opening.done():
-            raise late(f"the queue in {self._queue.spool.directory}, which is being read,", self._timeout)
-        if (error := verdict(opening)) is not None:
+            folder = self._queue.spool.directory
+            raise late_error(f"the queue in {folder}, which is being read,", self._timeout)
+        if (error := outcome_of(opening)) is not None:
             self._opening = None
             raise error
 
@@ -371,7 +372,7 @@ class Journal(Wrap):
             return
         error = await self._delivery.open_store(deadline - asyncio.get_running_loop().time())
         if isinstance(error, StoreUnavailable):
-            self._replay.failed(error)
+            self._replay.note_failure(error)
         elif error is not None:
             raise error
 
@@ -392,9 +393,9 @@ class Journal(Wrap):
             self._quiet.clear()
             await self._quiet.wait()
         if self._replay.behind:
-            await asyncio.wait({asyncio.create_task(self._replay.now())}, timeout=self._timeout)
+            await asyncio.wait({asyncio.create_task(self._replay.try_now())}, timeout=self._timeout)
         await self._replay.stop(_STOP_SECONDS)
-        await self._attempts.ended(0)
+        await self._attempts.wait_for_all(0)
 
     async def _close_store(self) -> None:
         """Close the store; one that hangs is left to itself."""
@@ -402,4 +403,4 @@ class Journal(Wrap):
         try:
             await self._attempts.read(self.inner.close(), self._timeout)
         except OctavoError as error:
-            _log.warning("the store could not be closed: %s", said(error))
+            _log.warning("the store could not be closed: %s", describe_error(error))

@@ -28,14 +28,14 @@ _BODY = len(_START) + 10  # behind the start: eight digits, a quote and a comma
 _encode = msgspec.json.Encoder().encode
 
 
-def _queue_id() -> str:
+def _new_queue_id() -> str:
     return new_id("q_")
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """The ops of one `apply` that could not be stored yet; a transaction stays one."""
 
-    id: str = field(default_factory=_queue_id)
+    id: str = field(default_factory=_new_queue_id)
     queued_at: datetime = field(default_factory=now)
     ops: list[Op]
     attempts: int = 0
@@ -116,27 +116,27 @@ _dead_line = msgspec.json.Decoder(DeadLetter).decode
 def queued_line(n: int, entry: Waiting) -> bytes:
     """The line of a write that waits, or InvalidRecord when JSON cannot say it."""
     try:
-        return sealed(b'"is":"queued","n":%d,%b' % (n, _encode(entry)[1:]))
+        return seal_line(b'"is":"queued","n":%d,%b' % (n, _encode(entry)[1:]))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidRecord(f"a write cannot be queued, since JSON cannot say it: {error}") from error
 
 
 def done_line(done: DoneUpTo) -> bytes:
     """The line that says what is done."""
-    return sealed(_encode(done)[1:])
+    return seal_line(_encode(done)[1:])
 
 
 def dead_line(letter: DeadLetter) -> bytes:
     """The line of a write that was given up."""
-    return sealed(b'"is":"dead",' + _encode(letter)[1:])
+    return seal_line(b'"is":"dead",' + _encode(letter)[1:])
 
 
-def sealed(body: bytes) -> bytes:
+def seal_line(body: bytes) -> bytes:
     """A line of this, with its checksum and its newline."""
     return b'%b%08x",%b\n' % (_START, zlib.crc32(body), body)
 
 
-def sound(data: bytes) -> bool:
+def is_sound(data: bytes) -> bool:
     """Whether a line is as it was written, with or without its newline."""
     data = data.removesuffix(b"\n")
     return data.startswith(_START) and data[len(_START) : _BODY] == b'%08x",' % zlib.crc32(data[_BODY:])
@@ -154,7 +154,7 @@ def read_letter(data: bytes) -> DeadLetter | None:
 
 def _read(data: bytes, decode: Callable[[bytes], T]) -> T | None:
     try:
-        return decode(data) if sound(data) else None
+        return decode(data) if is_sound(data) else None
     except (msgspec.DecodeError, RecursionError):
         return None
 

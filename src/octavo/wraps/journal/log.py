@@ -25,7 +25,7 @@ import msgspec
 from octavo.util.disk import FileLock, is_current, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
-from octavo.util.words import several
+from octavo.util.words import pluralize
 from octavo.wraps.journal.files import (
     QueueNames,
     SharedFile,
@@ -108,9 +108,9 @@ class Log:
 
     def ids(self) -> set[str]:
         """The ids of all that wait on disk."""
-        return {entry.id for entry in self._on_disk()}
+        return {entry.id for entry in self._read_waiting()}
 
-    def _on_disk(self) -> Iterator[Waiting]:
+    def _read_waiting(self) -> Iterator[Waiting]:
         """All that wait on disk; those in memory with their attempts."""
         for file in self._files:
             with contextlib.suppress(FileNotFoundError), file.path.open("rb") as opened:
@@ -148,7 +148,7 @@ class Log:
         if not damaged:
             return False
         _log.warning(
-            "moved from %s to %s: %s", path, self._quarantine.path, several(len(damaged), "damaged line")
+            "moved from %s to %s: %s", path, self._quarantine.path, pluralize(len(damaged), "damaged line")
         )
         try:
             self._quarantine.append(damaged)
@@ -240,7 +240,7 @@ class Log:
             del self._unwritten[:over]
             active.last = self._next - 1 - len(self._unwritten)
 
-    def done(self, ids: Iterable[str]) -> None:
+    def mark_done(self, ids: Iterable[str]) -> None:
         """These need not wait any more; on a full disk that is written down later."""
         finished = {self.loaded.pop(id_).n for id_ in ids}
         upto = max(self._done.upto, *finished)
@@ -268,7 +268,7 @@ class Log:
         """
         self.flush()
         touched, kept = 0, []
-        for entry in self._on_disk():
+        for entry in self._read_waiting():
             ops = left(entry.ops)
             touched += ops != entry.ops
             kept += [msgspec.structs.replace(entry, ops=ops)] if ops else []
@@ -314,7 +314,7 @@ class Log:
 
     def _append(self, data: bytes) -> int:
         """Write this behind what is there, and before it what is done unless the disk says so; answer where it begins."""
-        file = self._writable(len(data))
+        file = self._open_writable(len(data))
         start = file.size
         note = b"" if self._noted else done_line(self._done)
         data = b"\n" * self._ragged + note + data
@@ -333,7 +333,7 @@ class Log:
         self._noted = True
         return start
 
-    def _writable(self, more: int) -> LogFile:
+    def _open_writable(self, more: int) -> LogFile:
         """The file to write to: a new one when the old one is full or was deleted."""
         file = self._files[-1]
         if self._fd >= 0 and not is_current(self._fd, file.path):

@@ -12,7 +12,7 @@ from octavo.kernel.model import START, Add, Op, Query, Remove, Scope
 _MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of its tenants
 
 
-def checked(ops: Sequence[Op]) -> list[Op]:
+def check_ops(ops: Sequence[Op]) -> list[Op]:
     """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
     return [
         Add([sealed.record for sealed in op.records], op.expect) if isinstance(op, CheckedAdd) else op
@@ -32,7 +32,7 @@ class Repeatable:
         self._taken = False
         self._alone = False  # no others may follow
 
-    def takes(self, ops: Sequence[Op]) -> bool:
+    def take(self, ops: Sequence[Op]) -> bool:
         """Whether these may follow those that were taken; after a False there is no going on."""
         if self._alone:
             return False
@@ -41,10 +41,10 @@ class Repeatable:
             self._alone = not self._taken and any(isinstance(op, Add) and op.expect for op in ops)
             return self._alone
         self._taken = True
-        return all(self._takes(op) for op in ops)
+        return all(self._take(op) for op in ops)
 
-    def _takes(self, op: Op) -> bool:
-        if self._firsts and self._meets_first(op):
+    def _take(self, op: Op) -> bool:
+        if self._firsts and self._touches_looked_at(op):
             return False
         if isinstance(op, Add):
             # Added after a change that would have found it, a record is changed the second time.
@@ -61,16 +61,16 @@ class Repeatable:
         if query.offset or query.limit:  # it picks by count; a limit of 0 picks nothing, now and later
             return False
         if isinstance(op, Remove):
-            if _conditional(query):
+            if _is_conditional(query):
                 self._removals.append(query)
             return True
         # Of two changes of one record the last wins; not so the second time, if by then it no longer finds the record. And
         # what a removal has passed over it may find the second time, since it was changed.
-        rivals = [other for other in self._changes if _conditional(query) or _conditional(other)]
+        rivals = [other for other in self._changes if _is_conditional(query) or _is_conditional(other)]
         self._changes.append(query)
         return not any(_meet(query, other) for other in (*rivals, *self._removals))
 
-    def _meets_first(self, op: Op) -> bool:
+    def _touches_looked_at(self, op: Op) -> bool:
         """Whether the op touches what a removal of all but the oldest has looked at."""
         if isinstance(op, Add):
             return any((record.collection, record.id) in self._firsts for record in op.records)
@@ -89,7 +89,7 @@ def keeps_oldest(op: Op) -> bool:
     return query.ids is not None and len(query.ids) == 1 and query == bare
 
 
-def _conditional(query: Query) -> bool:
+def _is_conditional(query: Query) -> bool:
     """Whether a change can make a record match that did not, or no longer match."""
     looks = query.marks is not None or query.kinds is not None or query.without or query.text or query.where
     return bool(looks or query.alive_at or query.expired_at)
@@ -101,7 +101,7 @@ def _meet(one: Query, other: Query) -> bool:
         return False
     if one.ids is not None and other.ids is not None and not set(one.ids) & set(other.ids):
         return False
-    return overlap([one.scope], [other.scope])
+    return has_overlap([one.scope], [other.scope])
 
 
 def touched_scopes(ops: Sequence[Op]) -> frozenset[Scope]:
@@ -114,19 +114,19 @@ def touched_scopes(ops: Sequence[Op]) -> frozenset[Scope]:
     return frozenset(scopes)
 
 
-def overlap(these: Iterable[Scope], those: Iterable[Scope]) -> bool:
+def has_overlap(these: Iterable[Scope], those: Iterable[Scope]) -> bool:
     """Whether a record could be in one of these and in one of those."""
     return any(
         one.tenant == other.tenant
-        and _same(one.user, other.user)
-        and _same(one.agent, other.agent)
-        and _same(one.session, other.session)
+        and _may_be_same(one.user, other.user)
+        and _may_be_same(one.agent, other.agent)
+        and _may_be_same(one.session, other.session)
         for one in these
         for other in those
     )
 
 
-def _same(one: str | None, other: str | None) -> bool:
+def _may_be_same(one: str | None, other: str | None) -> bool:
     # A record of nobody has None or "", and a query for anybody has None. Taking all of these as the same is on the safe
     # side: a write may wait for one that does not concern it, and never overtakes one that does.
     return not one or not other or one == other

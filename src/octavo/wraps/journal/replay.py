@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Scope
-from octavo.wraps.attempts import within
-from octavo.wraps.journal.delivery import Delivery, Queue, delay, said
+from octavo.wraps.attempts import wait_for_event
+from octavo.wraps.journal.delivery import Delivery, Queue, backoff_delay, describe_error
 
 State: TypeAlias = Literal["up", "down", "recovering"]
 Clock: TypeAlias = Callable[[], datetime]
@@ -70,15 +70,15 @@ class Replay:
             self._task = loop.create_task(self._run(), name="octavo-journal")
             self._task.add_done_callback(_report_end)
 
-    def failed(self, error: BaseException, ops: Sequence[Op] = ()) -> None:
+    def note_failure(self, error: BaseException, ops: Sequence[Op] = ()) -> None:
         """A write, or the opening, has failed: from now on everything is queued until the store answers."""
         self._delivery.look_at(ops)
         if self.state == "up":
-            self._down(error)
+            self._note_down(error)
         self.behind = True
         self.start()
 
-    def doubt(self, query: Query) -> None:
+    def check_store(self, query: Query) -> None:
         """A question was not answered: find out whether the store is down."""
         self._readable = False
         scope = Scope(tenant=query.scope.tenant)
@@ -88,17 +88,17 @@ class Replay:
             self._wake.set()
             self.start()
 
-    def arrived(self) -> None:
+    def note_queued(self) -> None:
         """Something was queued."""
         self._fall_behind()
         self.start()
 
-    async def door(self, seconds: float) -> None:
+    async def wait_for_last(self, seconds: float) -> None:
         """Wait, for a moment at most, while the last queued writes are brought to the store."""
         if not self._door.is_set() and seconds > 0:
-            await within(min(seconds, _DOOR_SECONDS), self._door)
+            await wait_for_event(min(seconds, _DOOR_SECONDS), self._door)
 
-    async def caught_up(self, scope: Scope | None, deadline: float) -> None:
+    async def wait_for_scope(self, scope: Scope | None, deadline: float) -> None:
         """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable."""
         loop = asyncio.get_running_loop()
         while self.behind and not self._may_read(scope):
@@ -106,15 +106,15 @@ class Replay:
                 raise StoreClosed("this Journal was closed; make another one")
             # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
             in_vain = self.state == "down" and deadline < self._try_at
-            if in_vain or not await within(deadline - loop.time(), self._changed):
-                raise self._unreadable()
+            if in_vain or not await wait_for_event(deadline - loop.time(), self._changed):
+                raise self._unreadable_error()
 
     def _may_read(self, scope: Scope | None) -> bool:
         if not self._queue.waiting and self._queue.idle:
             return self._readable  # a store that takes no write, and lacks none, is read all the same
         return self._all_held and scope is not None and not self._delivery.blocks(frozenset([scope]))
 
-    async def now(self) -> int:
+    async def try_now(self) -> int:
         """Try at once, whatever the backoff says; answer how many writes reached the store."""
         before = self._delivery.replayed
         if not self._stopping:
@@ -158,7 +158,7 @@ class Replay:
             if seconds <= 0:
                 return
             self._wake.clear()
-            await within(seconds, self._wake)
+            await wait_for_event(seconds, self._wake)
 
     async def _turn(self) -> None:
         asked, self._asked = self._asked, []
@@ -168,10 +168,10 @@ class Replay:
                 self._look_at = loop.time() + _LOOK_SECONDS
                 await self._adopt()
             if self.behind or self._doubt:
-                await self._empty(at_once=bool(asked))
+                await self._deliver_all(at_once=bool(asked))
             await self._queue.look()
         except (OSError, OctavoError) as error:  # of the journal's own disk
-            self._down(error)
+            self._note_down(error)
         finally:
             self._door.set()
             _answer(asked)
@@ -185,13 +185,13 @@ class Replay:
         except (OSError, OctavoError) as error:
             if self._queue.waiting:
                 raise
-            self._queue.failed(str(error))
+            self._queue.note_failure(str(error))
         if self._queue.waiting and not self.behind:
             self._fall_behind()
 
-    async def _empty(self, *, at_once: bool) -> None:
+    async def _deliver_all(self, *, at_once: bool) -> None:
         """Bring what waits to the store, until nothing does, or the store is down, or the rest has to wait."""
-        down = await self._unreachable() or await self._delivery.retry(at_once=at_once)
+        down = await self._find_outage() or await self._delivery.retry(at_once=at_once)
         while down is None and not self._stopping:
             entries = await self._delivery.next_entries() if self._queue.waiting else []
             if entries:
@@ -200,20 +200,20 @@ class Replay:
                     self._door.clear()
                 down = await self._delivery.deliver(entries)
             elif (due := self._delivery.due) is not None:
-                self._only_held(due)
+                self._note_held(due)
                 return
             elif not self._queue.idle:
                 await self._queue.settle()
             elif self._queue.waiting:  # the disk does not give back what is on it: ask again, but not at once
                 raise StoreUnavailable(f"{self._queue.spool.directory} does not give back what waits there")
             else:
-                self._up()
+                self._note_up()
                 return
         if down is not None:
-            self._down(down)
+            self._note_down(down)
             await self._bury_old()
 
-    async def _unreachable(self) -> BaseException | None:
+    async def _find_outage(self) -> BaseException | None:
         """Why the store is down, if it is: looked at only when there is reason to think so."""
         doubt, self._doubt = self._doubt, False
         if self.state == "down" or not self._delivery.store_open:
@@ -247,15 +247,15 @@ class Replay:
             self._try_at = 0.0
             self._wake.set()
 
-    def _down(self, error: BaseException) -> None:
-        self.last_error = said(error)
+    def _note_down(self, error: BaseException) -> None:
+        self.last_error = describe_error(error)
         if self.state != "down":
             what = f"queued in {self._queue.spool.directory}" if self._queue.error is None else "refused"
             _log.warning("the store cannot be written to; writes are %s: %s", what, self.last_error)
         self.behind = True
         self._all_held = False
         self.state = "down"
-        seconds = delay(self._backoff, self._fails)
+        seconds = backoff_delay(self._backoff, self._fails)
         self._fails += 1
         self._try_at = asyncio.get_running_loop().time() + seconds
         self.next_try_at = self._clock() + timedelta(seconds=seconds)
@@ -263,7 +263,7 @@ class Replay:
         self._wake.set()
         self._tell_readers()
 
-    def _up(self) -> None:
+    def _note_up(self) -> None:
         if self.behind:
             _log.info("the store answers, and nothing is queued any more")
         self.behind = self._all_held = False
@@ -275,7 +275,7 @@ class Replay:
         self._door.set()
         self._tell_readers()
 
-    def _only_held(self, due: float) -> None:
+    def _note_held(self, due: float) -> None:
         """Nothing can be brought before then; if all that waits was looked at, readers whom it does not concern may pass."""
         self._fails = 0
         self._try_at = due
@@ -286,7 +286,7 @@ class Replay:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _unreadable(self) -> StoreUnavailable:
+    def _unreadable_error(self) -> StoreUnavailable:
         why = self.last_error or "they are being brought there"
         waiting = self._queue.waiting
         lacks = f"lacks {waiting} queued write{'s' * (waiting != 1)} and " if waiting else ""

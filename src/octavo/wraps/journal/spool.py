@@ -16,7 +16,7 @@ from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
 from octavo.util.disk import FileLock
 from octavo.util.file_modes import make_folder
-from octavo.wraps.journal.files import DeadLetters, QueueNames, SharedFile, translated_errors
+from octavo.wraps.journal.files import DeadLetters, QueueNames, SharedFile, translate_errors
 from octavo.wraps.journal.lines import (
     DeadLetter,
     Durability,
@@ -76,10 +76,10 @@ class Spool:
                 raise StoreClosed(f"the queue in {self.directory} was closed; open another")
             if self._process:
                 return
-            with translated_errors(self.directory):
+            with translate_errors(self.directory):
                 try:
                     make_folder(self.directory)
-                    self._logs = [self._opened(*claim(self._names))]
+                    self._logs = [self._open_log(*claim(self._names))]
                 except (PermissionError, NotADirectoryError, FileExistsError) as error:
                     raise ConfigError(
                         f"the failure queue cannot use {self.directory}: {error.strerror}; name a folder that can be written to"
@@ -89,35 +89,35 @@ class Spool:
 
     def put(self, entries: Sequence[Waiting]) -> None:
         """Keep these behind all others, with one write for all; on a full disk none of them is kept and it raises."""
-        with self._ready():
+        with self._ensure_open():
             if entries:
                 self._logs[0].put(entries)
 
     def check(self) -> None:
         """Raise what `put` would raise now: a few bytes are written, and taken back."""
-        with self._ready():
+        with self._ensure_open():
             self._logs[0].check()
 
     def head(self, most: int, skip: Collection[str] = ()) -> list[Waiting]:
         """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory."""
-        with self._ready():
+        with self._ensure_open():
             heads = [log.head(most, skip) for log in self._logs]
             # Behind the last that a log has in memory, the next one in order may be one that it has only on disk.
             ends = [next(reversed(log.loaded), "") for log in self._logs if log.unread]
             found = takewhile(lambda entry: not ends or entry.id <= min(ends), merge(*heads, key=_id))
             return list(islice(found, most))
 
-    def done(self, ids: Sequence[str]) -> None:
+    def mark_done(self, ids: Sequence[str]) -> None:
         """These were stored. When nothing waits any more, that is on disk when this returns; before, a full disk may delay it."""
-        with self._ready():
+        with self._ensure_open():
             for log in self._logs:
                 if mine := [id_ for id_ in dict.fromkeys(ids) if id_ in log.loaded]:
-                    log.done(mine)
+                    log.mark_done(mine)
             self._leave_empty()
 
-    def tried(self, id: str, error: str) -> Waiting:  # noqa: A002 - the name the rest of Octavo uses
+    def note_attempt(self, id: str, error: str) -> Waiting:  # noqa: A002 - the name the rest of Octavo uses
         """One more attempt to store this one has failed; answer it with its new count, which is known until the process ends."""
-        with self._ready():
+        with self._ensure_open():
             for log in self._logs:
                 if (found := log.loaded.get(id)) is not None:
                     attempts = found.entry.attempts + 1
@@ -128,15 +128,15 @@ class Spool:
 
     def bury(self, ids: Sequence[str], error: str) -> None:
         """Give these up for one reason, with one write for all: they are dead letters, on disk, before they leave the queue."""
-        with self._ready():
+        with self._ensure_open():
             found = [log.loaded[id_].entry for id_ in ids for log in self._logs if id_ in log.loaded]
             why = {"error": error[:_LONGEST_ERROR], "died_at": now()}
             self.dead.add([DeadLetter(**{**asdict(each), **why}) for each in found])
-            self.done(ids)
+            self.mark_done(ids)
 
     def revive(self, ids: Collection[str] | None = None) -> int:
         """Put these dead letters, or all, back into the queue as if they were new; answer how many there were."""
-        with self._ready():
+        with self._ensure_open():
             letters = (letter for letter in self.dead if ids is None or letter.id in ids)
             back: list[str] = []
             try:
@@ -151,12 +151,12 @@ class Spool:
 
     def adopt(self) -> int:
         """Take over the slots of processes that have died; answer how many writes came with them."""
-        with self._ready():
+        with self._ensure_open():
             own = {log.slot for log in self._logs}
             came = 0
             for slot in self._names.slots():
                 if slot not in own and (lock := FileLock(self._names.lock(slot))).take():
-                    self._logs.append(self._opened(slot, lock))
+                    self._logs.append(self._open_log(slot, lock))
                     came += self._logs[-1].waiting
             self._leave_empty()
             return came
@@ -166,7 +166,7 @@ class Spool:
 
         Slots of processes that run are theirs alone: what they hold of it is only counted.
         """
-        with self._ready():
+        with self._ensure_open():
             self.adopt()
             waiting = sum(log.erase(left) for log in self._logs)
             self._leave_empty()
@@ -179,7 +179,7 @@ class Spool:
 
     def flush(self) -> None:
         """Bring to disk what is only in memory."""
-        with self._ready():
+        with self._ensure_open():
             self._logs[0].flush()
 
     @property
@@ -200,7 +200,7 @@ class Spool:
     @property
     def oldest_at(self) -> datetime | None:
         """When the oldest of them was queued."""
-        with self._mutex, translated_errors(self.directory):
+        with self._mutex, translate_errors(self.directory):
             return min((at for log in self._logs if (at := log.oldest_at)), default=None)
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class Spool:
             return
         with self._mutex:
             if self._process and not self._closed:
-                with translated_errors(self.directory):
+                with translate_errors(self.directory):
                     self._logs[0].flush()
                     for log in self._logs:
                         log.close()
@@ -222,7 +222,7 @@ class Spool:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _opened(self, slot: int, lock: FileLock) -> Log:
+    def _open_log(self, slot: int, lock: FileLock) -> Log:
         log = Log(self._names, slot, lock, self._quarantine, self._limits)
         log.open()
         return log
@@ -234,14 +234,14 @@ class Spool:
             log.close()
 
     @contextmanager
-    def _ready(self) -> Iterator[None]:
+    def _ensure_open(self) -> Iterator[None]:
         if self._process not in (0, os.getpid()):
             raise StoreClosed(
                 "this queue was opened before the process was forked; open another in the child"
             )
         with self._mutex:
             self.open()
-            with translated_errors(self.directory):
+            with translate_errors(self.directory):
                 yield
 
 
@@ -257,7 +257,7 @@ def inspect(directory: str | Path) -> SpoolStatus:
     names = QueueNames(Path(directory))
     slots: list[Slot] = []
     oldest: list[datetime] = []
-    with _opened_files(names) as opened:
+    with _open_files(names) as opened:
         for slot, files in opened.items():
             entries = _entries(files)
             first = next(entries, None)
@@ -281,7 +281,7 @@ def inspect(directory: str | Path) -> SpoolStatus:
 
 def peek(directory: str | Path) -> Iterator[Waiting]:
     """What waits in all slots, oldest first; read only, safe while services run."""
-    with _opened_files(QueueNames(Path(directory))) as opened:
+    with _open_files(QueueNames(Path(directory))) as opened:
         yield from merge(*map(_entries, opened.values()), key=_id)
 
 
@@ -295,7 +295,7 @@ def _entries(files: list[BinaryIO]) -> Iterator[Waiting]:
 
 
 @contextmanager
-def _opened_files(names: QueueNames) -> Iterator[dict[int, list[BinaryIO]]]:
+def _open_files(names: QueueNames) -> Iterator[dict[int, list[BinaryIO]]]:
     """Every slot's files, opened at one moment: one that is renamed or removed meanwhile is still read as it was."""
     for last in (False, False, False, True):
         with ExitStack() as stack:

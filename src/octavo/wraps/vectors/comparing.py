@@ -18,10 +18,10 @@ from octavo.wraps.vectors.waiting import (
     key_of,
     keys_in,
     markers,
+    markers_query,
     passage_of,
     passages,
     refresh,
-    waiting,
 )
 
 _MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than a progress bar is worth
@@ -112,7 +112,7 @@ class Comparison:
     def progress(self) -> tuple[int, int | None]:
         """How many records are known to have their vectors, and how many there are, once all are compared."""
         # Strays are differences too, but no records: with many of them there would be less than nothing done.
-        return (max(0, self.records - self._left()), self.records) if self._done else (0, None)
+        return (max(0, self.records - self._count_left()), self.records) if self._done else (0, None)
 
     async def compare(self, each: Each) -> None:
         """Compare from the beginning, a page at a time: after an error, what was read is of an unknown moment."""
@@ -125,7 +125,7 @@ class Comparison:
                 self.records += len(page)
                 await each(VectorOutcome())
         for tenant in await self._reach.tenants():
-            async for page in walk(self._store, waiting(tenant), _FEW_MARKERS):
+            async for page in walk(self._store, markers_query(tenant), _FEW_MARKERS):
                 self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
                 self.markers += len(page)
                 await each(VectorOutcome())
@@ -150,23 +150,23 @@ class Comparison:
         """
         if not self._done:
             await self.compare(each)
-        while rows := self._some():
+        while rows := self._list_first():
             outcome = await self._mend(rows)
             self._table.executemany(
                 "DELETE FROM keys WHERE collection = ? AND id = ? AND scope_key = ?",
-                [_named(row.entry) for row in rows],
+                [_entry_order(row.entry) for row in rows],
             )
             await each(outcome)
 
     async def _mend(self, rows: list[Difference]) -> VectorOutcome:
         outcome = await refresh(self._store, [self._target], [row.key for row in rows if row.key is not None])
         strays = [row.entry for row in rows if row.key is None]
-        alive = {key.entry for key in await self._living(strays)}
+        alive = {key.entry for key in await self._find_living(strays)}
         if gone := [entry for entry in strays if entry not in alive]:
             await self._target.index.drop(self._target.space, gone)
             outcome.dropped += len(gone)
             # A record added under such a key while we dropped it would be left without its vector.
-            await refresh(self._store, [self._target], await self._living(gone), outcome)
+            await refresh(self._store, [self._target], await self._find_living(gone), outcome)
         if outcome.failed:
             # Left to those who take care of markers: a text the model refuses must not hold up all others.
             await self._store.apply([Add(markers(outcome.failed))])
@@ -177,7 +177,7 @@ class Comparison:
         missing: list[EntryKey] = []
         stale: list[EntryKey] = []
         stray: list[EntryKey] = []
-        rows = self._some()
+        rows = self._list_first()
         while rows:
             now = await passages(self._store, [row.key for row in rows if row.key is not None])
             for row in rows:
@@ -185,9 +185,9 @@ class Comparison:
                 if row.key is not None and self._target.wants(now[row.key]) == row.want:
                     (missing if row.have is None else stale).append(row.entry)
             strays = [row.entry for row in rows if row.key is None]
-            alive = {key.entry for key in await self._living(strays)}
+            alive = {key.entry for key in await self._find_living(strays)}
             stray += [entry for entry in strays if entry not in alive]
-            rows = self._some(rows[-1].entry)
+            rows = self._list_first(rows[-1].entry)
         return Differences(
             space=self._target.space,
             records=self.records,
@@ -198,7 +198,7 @@ class Comparison:
             waiting=self.markers,
         )
 
-    async def _living(self, strays: Sequence[EntryKey]) -> set[Key]:
+    async def _find_living(self, strays: Sequence[EntryKey]) -> set[Key]:
         """Those of the entries whose records do exist now and should have a vector."""
         # Tenants are listed anew: the records of one that was not there before must not be taken for gone.
         found: set[Key] = set()
@@ -220,22 +220,22 @@ class Comparison:
             f"INSERT INTO keys (collection, id, scope_key, scope, {column}) VALUES (?, ?, ?, ?, ?) "
             f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
             [
-                (*_named(entry), None if scope is None else msgspec.json.encode(scope), value)
+                (*_entry_order(entry), None if scope is None else msgspec.json.encode(scope), value)
                 for entry, scope, value in rows
             ],
         )
 
-    def _left(self) -> int:
+    def _count_left(self) -> int:
         """How many differences there still are."""
         count: Any = self._table.execute("SELECT count(*) FROM keys").fetchall()
         return int(count[0][0])
 
-    def _some(self, past: EntryKey | None = None) -> list[Difference]:
+    def _list_first(self, past: EntryKey | None = None) -> list[Difference]:
         """The first of the differences, or of those past this key."""
         rows: Any = self._table.execute(
             "SELECT collection, id, scope_key, scope, want, have FROM keys "
             "WHERE (collection, id, scope_key) > (?, ?, ?) ORDER BY collection, id, scope_key LIMIT ?",
-            (*_named(past or EntryKey("", "", "")), _BATCH),
+            (*_entry_order(past or EntryKey("", "", "")), _BATCH),
         )
         found = []
         for collection, id_, scope_key, scope, want, have in rows:
@@ -244,5 +244,5 @@ class Comparison:
         return found
 
 
-def _named(entry: EntryKey) -> tuple[str, str, str]:
+def _entry_order(entry: EntryKey) -> tuple[str, str, str]:
     return (entry.collection, entry.id, entry.scope_key)

@@ -19,10 +19,10 @@ from octavo.wraps.vectors.waiting import (
     PENDING,
     Target,
     VectorOutcome,
+    find_touched,
     markers,
+    markers_query,
     passage_of,
-    touched,
-    waiting,
 )
 from octavo.wraps.wrap import Wrap
 
@@ -105,7 +105,7 @@ class Indexed(Wrap):
         self._index = index
         self._embedder = embedder
         self._previous = previous
-        self._collections = _checked(collections)
+        self._collections = _check_collections(collections)
         self._closed = False
         self._upkeep = Upkeep(
             store, index, embedder, previous, collections=self._collections, keep=keep, retry_seconds=retry_seconds
@@ -122,16 +122,16 @@ class Indexed(Wrap):
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         self._upkeep.start()
         ops = list(ops)
-        notes = markers(await touched(self.inner, ops, self._collections))
+        notes = markers(await find_touched(self.inner, ops, self._collections))
         if not notes:
             return await self.inner.apply(ops)
         tenants = {note.scope.tenant for note in notes}
         try:
             counts = await self.inner.apply([*ops, Add(notes)])
         except (asyncio.CancelledError, StoreError):  # it may have been written all the same
-            self._upkeep.written(tenants)
+            self._upkeep.note_written(tenants)
             raise
-        self._upkeep.written(tenants)
+        self._upkeep.note_written(tenants)
         return counts[: len(ops)]
 
     async def find(self, query: Query) -> list[Record]:
@@ -197,7 +197,7 @@ class Indexed(Wrap):
     async def status(self) -> Status:
         """How far the index is behind the store."""
         upkeep = self._upkeep
-        behind = [(await self.inner.tally(waiting(tenant))).total for tenant in upkeep.busy_tenants]
+        behind = [(await self.inner.tally(markers_query(tenant))).total for tenant in upkeep.busy_tenants]
         done, total = upkeep.progress
         return Status(
             waiting=sum(behind),
@@ -232,7 +232,8 @@ class Indexed(Wrap):
             return VectorState(target.space, "unknown")
         if await self._index.digest(target.space, record.collection, record.id, record.scope) == want:
             return VectorState(target.space, "made")
-        late = self._upkeep.building or await self.inner.find(replace(waiting(record.scope.tenant), limit=1))
+        marked = replace(markers_query(record.scope.tenant), limit=1)
+        late = self._upkeep.building or await self.inner.find(marked)
         return VectorState(target.space, "waiting" if late else "missing")
 
     async def verify_vectors(
@@ -277,17 +278,17 @@ class Indexed(Wrap):
 
             await comparison.rebuild(each)
         if reach.every_tenant and set(reach.collections) >= set(self._collections):
-            await self._upkeep.filled()
+            await self._upkeep.note_filled()
         return embedded
 
     def _reach(self, collections: Sequence[str] | None, tenant: str | None) -> ComparedRecords:
         if self._closed:
             raise StoreClosed("this Indexed store was closed; make another one")
-        named = None if collections is None else _checked(collections)
+        named = None if collections is None else _check_collections(collections)
         return self._upkeep.reach(named, tenant)
 
 
-def _checked(collections: Sequence[str]) -> tuple[str, ...]:
+def _check_collections(collections: Sequence[str]) -> tuple[str, ...]:
     named = (collections,) if isinstance(collections, str) else tuple(dict.fromkeys(collections))
     for name in named:
         if name not in SHAPES:

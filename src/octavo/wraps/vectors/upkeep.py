@@ -15,7 +15,7 @@ from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
 from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
-from octavo.wraps.attempts import within
+from octavo.wraps.attempts import wait_for_event
 from octavo.wraps.vectors.comparing import ComparedRecords, Comparison
 from octavo.wraps.vectors.waiting import (
     Key,
@@ -23,9 +23,9 @@ from octavo.wraps.vectors.waiting import (
     VectorOutcome,
     keys_in,
     markers,
+    markers_query,
     refresh,
-    removal,
-    waiting,
+    remove_markers,
 )
 
 _log = logging.getLogger(__name__)
@@ -124,10 +124,10 @@ class Upkeep:
         if self._task is None or (self._task.done() and not self.inherited):
             self._process = os.getpid()
             self._task = asyncio.get_running_loop().create_task(self._run(), name="octavo-vectors")
-            self._task.add_done_callback(self._ended)
+            self._task.add_done_callback(self._note_end)
         return self._task
 
-    def written(self, tenants: Iterable[str]) -> None:
+    def note_written(self, tenants: Iterable[str]) -> None:
         """Markers of these tenants have been written."""
         for tenant in tenants:
             self._seen[tenant] = None
@@ -141,9 +141,9 @@ class Upkeep:
         self.embedded += outcome.embedded
         self.dropped += outcome.dropped
         for error in outcome.failed.values():
-            self._failed(error)
+            self._note_failure(error)
         if outcome.failed:
-            self.written({key.scope.tenant for key in outcome.failed})
+            self.note_written({key.scope.tenant for key in outcome.failed})
 
     async def settle(self) -> None:
         """Return when every tenant has been looked at, nothing waits and no space is being filled."""
@@ -211,7 +211,7 @@ class Upkeep:
             self._due[_Fill.FILL] = now()
             self._learned = True
 
-    async def filled(self) -> None:
+    async def note_filled(self) -> None:
         """Somebody else has seen to it that every record has its vector in the new space."""
         await self._note()
         if self._task is None:  # one that runs is at it too, and soon finds nothing to do
@@ -224,19 +224,19 @@ class Upkeep:
         while not self._stopping:
             try:
                 await self.learn()
-                await self._work()
+                await self._do_due_jobs()
                 failures = 0
-                await self._idle()
+                await self._wait_for_work()
             except StoreClosed as error:
                 if not self._stopping:
-                    self._failed(error)
+                    self._note_failure(error)
                 return
             except OctavoError as error:
-                self._failed(error)
+                self._note_failure(error)
                 failures += 1
-                await within(self._delay(failures), self._stop)
+                await wait_for_event(self._delay(failures), self._stop)
 
-    async def _work(self) -> None:
+    async def _do_due_jobs(self) -> None:
         """Look for tenants whose markers nobody here knows of, if it is time, and do a batch of every job that is due."""
         if self._look_at <= now():
             tenants = await self._tenants()
@@ -256,32 +256,33 @@ class Upkeep:
             except StoreClosed:
                 raise
             except OctavoError as error:  # of the model, the index or the store: no write may fail over it
-                self._failed(error)
+                self._note_failure(error)
                 self._failures[job] = self._failures.get(job, 0) + 1
                 again = self._due[job] = now() + timedelta(seconds=self._delay(self._failures[job]))
-                await within(self._retry_seconds[0], self._stop)  # what fails one will often fail the next
+                # What fails one will often fail the next.
+                await wait_for_event(self._retry_seconds[0], self._stop)
             finally:
                 self._at_work = None
                 if again is not None:
                     self._due.setdefault(job, again)
 
-    async def _idle(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Sleep until something is due."""
         soonest = min([self._look_at, *self._due.values()])
         if not self._due and soonest > now():
             self._quiet.set()
         self._wake.clear()
         if not self._stopping:  # asked to while it was at work, it would sleep through that
-            await within((soonest - now()).total_seconds(), self._wake)
+            await wait_for_event((soonest - now()).total_seconds(), self._wake)
 
-    def _failed(self, error: BaseException) -> None:
+    def _note_failure(self, error: BaseException) -> None:
         self.failures += 1
         self.last_error = f"{type(error).__name__}: {error}"
         _log.warning("vectors fall behind: %s", self.last_error)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed(error)
+            self._note_failure(error)
 
     def _delay(self, failures: int) -> float:
         """How many seconds to wait after so many failures, apart from others who wait for the same thing."""
@@ -298,7 +299,7 @@ class Upkeep:
 
         async def meanwhile(outcome: VectorOutcome) -> None:
             self.count(outcome)
-            await self._work()
+            await self._do_due_jobs()
 
         if self._filling is not None:
             await self._filling.rebuild(meanwhile)
@@ -316,7 +317,7 @@ class Upkeep:
 
     async def _take(self, tenant: str) -> datetime | None:
         """Embed what the oldest markers of a tenant name; answer when the next ones are due, None when there are none."""
-        query = msgspec.structs.replace(waiting(tenant), after=START, limit=_BATCH)
+        query = msgspec.structs.replace(markers_query(tenant), after=START, limit=_BATCH)
         read = await self._store.find(query)
         moment = now()
         batch: list[Record] = []
@@ -330,9 +331,9 @@ class Upkeep:
         if not batch:
             return read[0].created_at if read else None
         outcome = await refresh(self._store, self._targets(), keys)
-        ops: list[Op] = [removal(batch)]
+        ops: list[Op] = [remove_markers(batch)]
         for key, error in outcome.failed.items():
-            self._failed(error)
+            self._note_failure(error)
             ops.append(Add(markers([key], keys[key] + 1, self._retry_at(keys[key]))))
         await self._store.apply(ops)
         self.embedded += outcome.embedded

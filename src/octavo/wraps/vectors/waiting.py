@@ -10,12 +10,13 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import ModelError
-from octavo.kernel.codec import answerable, asked
+from octavo.kernel.codec import check_query, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, heads
-from octavo.kernel.terms.matching import content, digest
-from octavo.util.words import several
+from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, list_heads
+from octavo.kernel.terms.matching import digest
+from octavo.kernel.text import content
+from octavo.util.words import pluralize
 
 PENDING = "pending"
 KIND = "vector"
@@ -48,7 +49,7 @@ def key_of(record: Record) -> Key:
 # Markers.
 
 
-def waiting(tenant: str) -> Query:
+def markers_query(tenant: str) -> Query:
     """The markers of a tenant."""
     return Query(collection=PENDING, kinds=(KIND,), scope=Scope(tenant=tenant))
 
@@ -83,7 +84,7 @@ def keys_in(marker: Record) -> Iterator[Key]:
         yield Key(collection, id_, scope)
 
 
-def removal(read: Sequence[Record]) -> Remove:
+def remove_markers(read: Sequence[Record]) -> Remove:
     """The op that takes away exactly these markers, all of one tenant."""
     scope = exact_scope(read[0].scope)
     return Remove(Query(collection=PENDING, ids=tuple(marker.id for marker in read), scope=scope))
@@ -92,13 +93,13 @@ def removal(read: Sequence[Record]) -> Remove:
 # What a write touches.
 
 
-async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
+async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
     """Every record of these collections whose vector the ops may change; perhaps a few more, never fewer.
 
     A record that another writer adds between this look and the write is not among them. That writer's own marker names it.
     """
     # Where a later op alters records, one that changes only marks matters too: the later one may look for those marks.
-    altered = {op.query.collection for op in ops if not isinstance(op, Add) and _alters(op)}
+    altered = {op.query.collection for op in ops if not isinstance(op, Add) and _may_alter(op)}
     keys: dict[Key, None] = {}
     moved: set[str] = (
         set()
@@ -109,7 +110,7 @@ async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...])
             moved.update(record.collection for record in here)
             keys.update(dict.fromkeys(key_of(record) for record in here if record.text or record.data))
         elif (collection := op.query.collection) in collections and collection in altered:
-            query = asked(op.query)
+            query = check_query(op.query)
             if collection in moved and (query.limit or query.offset):  # nobody knows yet whom it counts
                 query = msgspec.structs.replace(query, limit=None, offset=0)
             keys.update(dict.fromkeys(await _find_keys(store, query)))
@@ -117,7 +118,7 @@ async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...])
     return list(keys)
 
 
-def _alters(op: Change | Remove) -> bool:
+def _may_alter(op: Change | Remove) -> bool:
     """Whether a vector may be another afterwards."""
     if isinstance(op, Remove):
         return True
@@ -126,7 +127,7 @@ def _alters(op: Change | Remove) -> bool:
 
 
 async def _find_keys(store: Store, query: Query) -> list[Key]:
-    if not answerable(query):
+    if not is_answerable(query):
         return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
         return [Key(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
@@ -144,7 +145,7 @@ async def pages_of_heads(store: Store, query: Query) -> AsyncIterator[list[Head]
     left = query.limit
     while left is None or left > 0:
         size = _PAGE if left is None else min(_PAGE, left)
-        page = await heads(store, msgspec.structs.replace(query, limit=size))
+        page = await list_heads(store, msgspec.structs.replace(query, limit=size))
         if page:
             yield page
         if len(page) < size:
@@ -248,7 +249,7 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
     if not texts:
         return []
     try:
-        return list(await _embedded(embedder, texts))
+        return list(await _embed(embedder, texts))
     except ModelError:
         if len(texts) == 1:
             raise
@@ -258,7 +259,7 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
     worked = False
     for at in random.sample(range(len(texts)), len(texts)):
         try:
-            [answers[at]] = await _embedded(embedder, [texts[at]])
+            [answers[at]] = await _embed(embedder, [texts[at]])
             worked = True
         except ModelError as error:
             answers[at] = error
@@ -267,11 +268,11 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
     return [answers[at] for at in range(len(texts))]
 
 
-async def _embedded(embedder: Embedder, texts: list[str]) -> list[Vector]:
+async def _embed(embedder: Embedder, texts: list[str]) -> list[Vector]:
     vectors = await embedder.embed(texts)
     if len(vectors) != len(texts):
         raise ModelError(
-            f"{embedder.name} answered {several(len(vectors), 'vector')} for {several(len(texts), 'text')}"
+            f"{embedder.name} answered {pluralize(len(vectors), 'vector')} for {pluralize(len(texts), 'text')}"
         )
     for vector in vectors:
         if not 0 < math.hypot(*vector) < math.inf:

@@ -11,7 +11,7 @@ import msgspec
 from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
 from octavo.kernel.model import NAMES_HELD
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
-from octavo.stores.sql.statements import ConnectionLost, Contended, Do, Duplicate, Fetch, Script, listed
+from octavo.stores.sql.statements import ConnectionLost, Contended, Do, Duplicate, Fetch, Script, in_list
 from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class MySQLTerms(SqlTermIndex):
 
     def _flag(self, numbers: Sequence[int], flag: int) -> Script[None]:
         for start in range(0, len(numbers), AT_ONCE):
-            some = listed(numbers[start : start + AT_ONCE])
+            some = in_list(numbers[start : start + AT_ONCE])
             yield Do(f"UPDATE {self.table.name} SET unindexed = {flag} WHERE rowno IN ({some})")
 
     def put(self, entries: list[IndexedRecord]) -> Script[None]:
@@ -98,7 +98,7 @@ class MySQLTerms(SqlTermIndex):
         for one in old:
             held = sorted(_tokens(one))
             for start in range(0, len(held), AT_ONCE):
-                some = listed(held[start : start + AT_ONCE])
+                some = in_list(held[start : start + AT_ONCE])
                 yield Do(
                     f"DELETE FROM {self.postings} WHERE number = {int(one.number)} AND token IN ({some})"
                 )
@@ -109,7 +109,7 @@ class MySQLTerms(SqlTermIndex):
         if words is None:
             found = f"SELECT number FROM {self.postings} WHERE token = {_token(asked.tags[0])}"
         else:
-            found = self._holding(asked.tenant, words, asked.tags[:1])
+            found = self._select_holders(asked.tenant, words, asked.tags[:1])
         source = f"({found}) AS p STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
 
@@ -117,11 +117,11 @@ class MySQLTerms(SqlTermIndex):
         self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
     ) -> str:
         del values
-        test = f" AND p.number NOT IN ({listed(but)})" if but else ""
-        held = self._holding(asked.tenant, words, asked.tags, test)
+        test = f" AND p.number NOT IN ({in_list(but)})" if but else ""
+        held = self._select_holders(asked.tenant, words, asked.tags, test)
         return f"(SELECT COUNT(*) FROM ({held} LIMIT {int(most)}) AS held)"
 
-    def _holding(self, tenant: str, words: Sequence[str], tags: Sequence[str], test: str = "") -> str:
+    def _select_holders(self, tenant: str, words: Sequence[str], tags: Sequence[str], test: str = "") -> str:
         """A select of the records, each once, that hold any of the words and have all of the tags.
 
         The list of a word grows with what everybody has, that of a tag does not: the server begins with the shorter one. It can
@@ -131,7 +131,7 @@ class MySQLTerms(SqlTermIndex):
         tokens = sorted({_token(tenant, word) for word in words})
         if not named:
             picked = "p.number" if len(tokens) == 1 else "DISTINCT p.number"
-            return f"SELECT {picked} FROM {self.postings} AS p WHERE p.token IN ({listed(tokens)}){test}"
+            return f"SELECT {picked} FROM {self.postings} AS p WHERE p.token IN ({in_list(tokens)}){test}"
         source = f"{self.postings} AS p"
         for at, token in enumerate(named):
             source += f" JOIN {self.postings} AS g{at} ON g{at}.token = {token} AND g{at}.number = p.number"
@@ -325,7 +325,7 @@ def error_of(number: int, message: str) -> StoreError:
     return StoreUnavailable(message) if number in _UNABLE else StoreError(message)
 
 
-def in_parts(statement: Fetch, most: int) -> Script[Any]:
+def send_in_parts(statement: Fetch, most: int) -> Script[Any]:
     """Send the statement with its long values ahead of it, piece by piece, as variables of the session.
 
     See docs/decisions/017-large-records.md.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from octavo.stores.sql.dialects import Counters, Dialect, Row
-from octavo.stores.sql.statements import Do, DoEach, Fetch, Script, listed
+from octavo.stores.sql.statements import Do, DoEach, Fetch, Script, in_list
 from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SQLiteTerms(SqlTermIndex):
     def queue(self, numbers: Sequence[int]) -> Script[None]:
         # Only up to the last entry: an entry of a later row would make all between them look indexed.
         for start in range(0, len(numbers), AT_ONCE):
-            some = listed(numbers[start : start + AT_ONCE])
+            some = in_list(numbers[start : start + AT_ONCE])
             yield Do(
                 f"INSERT OR IGNORE INTO {self.waiting} (number) "
                 f"SELECT rowno FROM {self.table.name} WHERE rowno IN ({some}) AND rowno <= {self.upto}"
@@ -113,7 +113,7 @@ class SQLiteTerms(SqlTermIndex):
         self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
     ) -> str:
         test = f"{self.index} MATCH {self.bind(values, _match(asked, words))}"
-        test += f" AND rowid NOT IN ({listed(but)})" if but else ""
+        test += f" AND rowid NOT IN ({in_list(but)})" if but else ""
         return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {self.index} WHERE {test} LIMIT {int(most)}))"
 
     def size(self, asked: ScopeTags, most: int) -> Fetch:

@@ -140,7 +140,7 @@ class Driver:
 
     def abandon(self) -> None:
         """Forget what belonged to an event loop that has ended."""
-        self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_only_adds)
+        self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_adds_only)
         self._pool: Any = None
 
     async def begin(self, connection: Any) -> None:
@@ -203,7 +203,7 @@ class Driver:
             first = next(running)
         except StopIteration as done:  # there was nothing to do
             return cast("T", done.value)
-        committing = first.whole and self._autocommits_now()
+        committing = first.whole and self._can_autocommit()
         try:
             if committing:
                 return await run(running, lambda statement: self.send(connection, statement), first)
@@ -227,14 +227,14 @@ class Driver:
                 await self.end(connection, keep=False)
             raise
 
-    def _autocommits_now(self) -> bool:
+    def _can_autocommit(self) -> bool:
         """Whether the connection is surely alive: if it died, nobody could tell whether the statement was kept, and try again."""
         now = time.monotonic()
         lately, self._wrote_at = now - self._wrote_at < _LATELY_SECONDS, now
         return self.autocommits and lately
 
 
-def _only_adds(batch: Batch) -> bool:
+def _adds_only(batch: Batch) -> bool:
     """Whether it does not matter in which order this and other such batches are applied."""
     return all(isinstance(op, CheckedAdd) for op in batch)
 

@@ -13,11 +13,11 @@ from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, Sto
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
+from octavo.stores.sql.dialects.mysql import MySQL, error_of, send_in_parts
 from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare, run
 from octavo.stores.sql.statements import Build, ConnectionLost, Do, DoEach, Fetch, Statement, StatementTimeout
 from octavo.stores.sql.urls import DatabaseUrl
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
@@ -33,7 +33,7 @@ class MySQLDriver(Driver):
         self._timeout = address.option("timeout", 60.0, float)
         address.options.pop("charset", None)  # SQLAlchemy URLs carry it; ours is always utf8mb4
         socket = address.option("unix_socket", None)
-        address.done("pool_size, timeout, prefix, unix_socket")
+        address.refuse_unknown("pool_size, timeout, prefix, unix_socket")
         if not address.path.strip("/"):
             raise ConfigError("the mysql URL names no database: mysql://user:password@host/DATABASE")
         #: The hosts in the order in which they are tried: the one in use first.
@@ -70,8 +70,8 @@ class MySQLDriver(Driver):
         login, several = self._hosts[0] | self._login, len(self._hosts) > 1
         # asyncmy's own limit ends when the port is open: a server that stands still would be waited for, for ever.
         seconds = min(CONNECT_SECONDS / len(self._hosts), self._timeout)
-        with _translated():
-            async with _limit(seconds):
+        with _translate_errors():
+            async with _timeout(seconds):
                 probe = await asyncmy.connect(**login)
                 try:
                     version = probe.get_server_info().lower()
@@ -142,7 +142,7 @@ class MySQLDriver(Driver):
         pool = self._pool  # its connections go back to it also while the store is being closed
         kept = False
         try:
-            with _translated():
+            with _translate_errors():
                 connection = await self._spare.take(pool, lambda: self._acquire(pool))
         except StoreUnavailable:
             self._leave_host(pool)
@@ -163,7 +163,7 @@ class MySQLDriver(Driver):
                 pool.release(connection)
 
     async def _acquire(self, pool: Any) -> Any:
-        async with _limit(self._timeout):
+        async with _timeout(self._timeout):
             return await pool.acquire()
 
     def _leave_host(self, pool: Any) -> None:
@@ -179,10 +179,10 @@ class MySQLDriver(Driver):
         most = self.dialect.most_bytes or 0
         # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
         long = any(type(value) is str and len(value) > most // 8 for value in statement.values)
-        sql = "" if long else _filled(connection, statement.sql, statement.values)
+        sql = "" if long else _fill_in(connection, statement.sql, statement.values)
         if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
-            return await run(in_parts(statement, most), lambda part: self.send(connection, part))
-        with _translated():
+            return await run(send_in_parts(statement, most), lambda part: self.send(connection, part))
+        with _translate_errors():
             try:
                 async with asyncio.timeout(seconds), connection.cursor() as cursor:
                     await cursor.execute(sql)
@@ -207,12 +207,12 @@ class MySQLDriver(Driver):
             Finding("innodb_flush_log_at_trx_commit", flush, "" if flush == "1" else lossy),
             Finding("max_allowed_packet", packet, _packet_warning(int(packet))),
             Finding("collation", collation, "" if collation.endswith("bin") else merges),
-            Finding("pool", several(self._pool_size, "connection")),
+            Finding("pool", pluralize(self._pool_size, "connection")),
         ]
 
 
 @contextlib.asynccontextmanager
-async def _limit(seconds: float) -> AsyncIterator[None]:
+async def _timeout(seconds: float) -> AsyncIterator[None]:
     """As `asyncio.timeout`; once more a second later, since asyncmy's `wait_for` may swallow a cancellation before Python 3.12."""
     async with asyncio.timeout(seconds + 1), asyncio.timeout(seconds):
         yield
@@ -247,7 +247,7 @@ def _cut(connection: Any) -> None:
         transport.abort()
 
 
-def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
+def _fill_in(connection: Any, sql: str, values: Sequence[Any]) -> str:
     """The statement with its values as literals: what asyncmy would send too, in a third of the time."""
     if not values:
         return sql
@@ -265,7 +265,7 @@ def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except mysql.MySQLError as error:

@@ -69,7 +69,7 @@ class PostgresDriver(Driver):
         #: Behind a pooler, a connection is the same one for a transaction only: nothing is prepared for longer, or sent outside.
         self._pooled = address.choice("pooler", "session", ("session", "transaction")) == "transaction"
         self.autocommits = not self._pooled
-        address.done(f"pool_size, timeout, pooler, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
+        address.refuse_unknown(f"pool_size, timeout, pooler, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
         if len(address.hosts) > 1:  # a standby would refuse every write
             address.options.setdefault("target_session_attrs", "read-write")
         #: Each host by its name, that of the last connection first.
@@ -83,7 +83,7 @@ class PostgresDriver(Driver):
         self._spare = Spare(_is_open, lambda _, connection: _give_up(connection))
 
     async def open(self) -> None:
-        with _translated(self._host):
+        with _translate_errors(self._host):
             pool = await asyncpg.create_pool(
                 next(iter(self._dsns.values())),
                 # With a floor, asyncpg connects in the background, and writes a traceback for each time that fails.
@@ -128,7 +128,7 @@ class PostgresDriver(Driver):
         if self._pool is None:
             raise StoreClosed("the PostgreSQL store was closed")
         pool = self._pool  # its connections go back to it also while the store is being closed
-        with _translated(self._host):
+        with _translate_errors(self._host):
             connection = await self._spare.take(pool, lambda: pool.acquire(timeout=self._timeout))
         kept = False
         try:
@@ -196,7 +196,7 @@ class PostgresDriver(Driver):
         return await super().read(script)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
-        with _translated():
+        with _translate_errors():
             try:
                 if isinstance(statement, Build):
                     return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
@@ -290,7 +290,7 @@ async def _as_it_is(connection: Any) -> None:
 
 
 @contextlib.contextmanager
-def _translated(host: str = "") -> Iterator[None]:
+def _translate_errors(host: str = "") -> Iterator[None]:
     try:
         yield
     except socket.gaierror as error:

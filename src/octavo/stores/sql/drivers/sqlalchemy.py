@@ -15,7 +15,7 @@ from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.stores.base import Progress
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
+from octavo.stores.sql.dialects.mysql import MySQL, error_of, send_in_parts
 from octavo.stores.sql.dialects.postgresql import PostgreSQL
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import PATIENCE_SECONDS, Driver, run
@@ -78,12 +78,12 @@ class SQLAlchemyDriver(Driver):
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         async with self._turn():
             if self._session is not None:
-                with _translated():
+                with _translate_errors():
                     connection = await self._session.connection()
                 yield connection
                 return
             assert self._engine is not None  # noqa: S101
-            with _translated():
+            with _translate_errors():
                 connection = await self._engine.connect()
                 if isinstance(self.dialect, PostgreSQL):
                     # Whatever the engine's own level: others would not see what was made while they waited for its lock, and
@@ -97,7 +97,7 @@ class SQLAlchemyDriver(Driver):
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        shared, session = _shared_by(self._bind), self._session
+        shared, session = _find_shared(self._bind), self._session
         async with contextlib.AsyncExitStack() as turns:
             # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
             if session is not None:
@@ -154,7 +154,7 @@ class SQLAlchemyDriver(Driver):
             word = "RELEASE SAVEPOINT" if keep else "ROLLBACK TO SAVEPOINT"
             await self.send(connection, Do(f"{word} octavo_{self._number}"))
             return
-        with _translated():
+        with _translate_errors():
             await (connection.commit() if keep else connection.rollback())
 
     async def send(self, connection: AsyncConnection, statement: Statement) -> Any:
@@ -164,12 +164,12 @@ class SQLAlchemyDriver(Driver):
         # Each character may take four bytes, or two and a backslash.
         if most is not None and sum([len(v) for v in statement.values if isinstance(v, str)]) * 4 >= most:
             return await run(
-                in_parts(statement, most), lambda part: self._send(connection, cast("Fetch", part))
+                send_in_parts(statement, most), lambda part: self._send(connection, cast("Fetch", part))
             )
         return await self._send(connection, statement)
 
     async def _send(self, connection: AsyncConnection, statement: Fetch) -> Any:
-        with _translated():
+        with _translate_errors():
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
             return result.rowcount if isinstance(statement, Do) else result.fetchall()
 
@@ -183,7 +183,7 @@ class SQLAlchemyDriver(Driver):
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:
@@ -269,9 +269,9 @@ class _Turns:
         self._holder = weakref.ref(owner, lambda _: self._let_go(None))
         if owner not in self._listened:
             self._listened.add(owner)
-            event.listen(owner, "after_transaction_end", self._ended)
+            event.listen(owner, "after_transaction_end", self._end_turn)
 
-    def _ended(self, owner: Any, transaction: Any) -> None:
+    def _end_turn(self, owner: Any, transaction: Any) -> None:
         if transaction.parent is None and not self.loop.is_closed():
             self._let_go(owner)
 
@@ -293,7 +293,7 @@ def _turns_of(shared: Any) -> _Turns:
     return known
 
 
-def _shared_by(bind: Engine | Connection) -> Pool | Connection | None:
+def _find_shared(bind: Engine | Connection) -> Pool | Connection | None:
     """What can give several callers one connection: a connection, or a pool of one; None when each has one of its own."""
     if isinstance(bind, Connection):
         return bind

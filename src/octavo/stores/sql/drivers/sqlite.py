@@ -20,7 +20,7 @@ from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.statements import Do, DoEach, Pause, Script
-from octavo.util.file_modes import access, make_folder, open_file, write_obstacle
+from octavo.util.file_modes import describe_access, make_folder, open_file, write_obstacle
 
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
@@ -113,7 +113,7 @@ class SQLiteDriver(Driver):
                 f"{self.durability} (synchronous={synchronous})",
                 lossy if keeps and synchronous in ("OFF", "NORMAL") else "",
             ),
-            *([Finding("access", *access(Path(self.path)))] if keeps else []),
+            *([Finding("access", *describe_access(Path(self.path)))] if keeps else []),
         ]
 
     async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
@@ -147,7 +147,7 @@ class SQLiteDriver(Driver):
     def _truncate_log(self, connection: apsw.Connection) -> bool:
         """Write the log back and cut it to nothing; whether others have let it."""
         try:
-            _patiently(lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), self.timeout)
+            _retry(lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), self.timeout)
         except (apsw.BusyError, apsw.LockedError):
             return False
         return True
@@ -197,10 +197,10 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
 
 def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
     """Have the file in WAL mode, where readers and the writer do not wait for each other; it stays so."""
-    _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall(), timeout)
+    _retry(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall(), timeout)
 
 
-def _patiently(work: Callable[[], object], timeout: float) -> None:
+def _retry(work: Callable[[], object], timeout: float) -> None:
     """Try what SQLite does not wait for by itself, until others have let it."""
     until = time.monotonic() + timeout
     while True:
@@ -221,7 +221,7 @@ class Worker:
         self._inbox: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._connect = connect
         self._path = path  # for an error to name
-        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     async def run(self, work: Callable[[apsw.Connection], T]) -> T:
@@ -236,14 +236,14 @@ class Worker:
         self._inbox.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         connection: apsw.Connection | None = None
         while (call := self._inbox.get()) is not None:
             work, loop, answer = call
             result: Any = None
             failure: BaseException | None = None
             try:
-                with translated(self._path):
+                with translate_errors(self._path):
                     connection = connection or self._connect()
                     result = work(connection)
             except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
@@ -321,7 +321,7 @@ def _do_each(connection: apsw.Connection, statement: DoEach) -> list[int]:
 
 
 @contextlib.contextmanager
-def translated(path: str = "") -> Iterator[None]:
+def translate_errors(path: str = "") -> Iterator[None]:
     """What apsw raises inside comes out as Octavo's errors, which name the file."""
     named = f": {path}" if path and path != ":memory:" else ""
     try:
