@@ -111,6 +111,8 @@ class Whose(msgspec.Struct, frozen=True):
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Query]:
         """One query for each collection of the sources, in each scope."""
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidQuery(f"metadata must be a dict, such as {{'from': 'mail'}}; got {metadata!r}"[:200])
         asked: list[Query] = []
         wide: Filters = {"since": since, "until": until, "everyone": self.everyone}
         for source in _checked(sources):
@@ -138,10 +140,17 @@ def _checked(sources: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def check_limit(limit: int) -> None:
+    """Refuse what is no number of hits or rows."""
+    if not isinstance(limit, int) or limit < 0:
+        raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
+
+
 async def search(
     recall: Recall, question: str, asked: Sequence[Query], limit: int, max_bytes: int | None = None
 ) -> Hits:
     """The hits of a question, best first; of a fact and the sentence it was made from, the better one."""
+    check_limit(limit)
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
     best = max((hit.score for hit in found), default=0.0)
@@ -168,7 +177,7 @@ def distinct(found: Recalled) -> list[Hit]:
         if newest is not None and not found.overview and _says_all(newest, hit):
             ordered.append(msgspec.structs.replace(newest, score=max(newest.score, hit.score)))
         if hit.record.id in overtaking:
-            ordered.append(overtaking[hit.record.id])
+            ordered.append(msgspec.structs.replace(overtaking[hit.record.id], score=hit.score))
         ordered.append(hit)
     seen = Seen()
     return [hit for hit in ordered if seen.adds(hit.record)]
