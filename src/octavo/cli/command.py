@@ -128,7 +128,12 @@ class CommandCall:
         if self._debug:
             for line in self.hidden("".join(traceback.format_exception(error))).splitlines():
                 click.echo(printable(line), err=True)
-        sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
+        told = (
+            f"{error.strerror}: {error.filename}"
+            if isinstance(error, OSError) and error.filename
+            else str(error)
+        )
+        sentence = self.hidden(" ".join(told.split()) or type(error).__name__)
         click.echo(printable(f"octavo: {sentence}"), err=True)
         if self.json:
             click.echo(indented({"ok": False, "error": sentence, "kind": type(error).__name__}))
@@ -295,7 +300,9 @@ def check_exists(url: str) -> str:
     from octavo.config import local_path
 
     if (path := local_path(url)) and not Path(path).exists():
-        raise ConfigError(f"there is no store at {path}; check the path in {shown(url)}")
+        raise ConfigError(
+            f"there is no store at {path}; check the path in {shown(url)}, or make it with octavo add"
+        )
     return url
 
 
