@@ -111,6 +111,17 @@ async def test_what_overtakes_stands_first(memory):
     assert "Munich" in hits[0]
 
 
+async def test_why_it_is_a_hit(memory):
+    """In words, as they were asked; stems are nobody's language."""
+    await memory.add("I drank three coffees this morning. 我每天早上喝咖啡。", user_id="lin")
+    for question, says in (
+        ("Which COFFEE in the mornings?", "says coffee, mornings"),
+        ("喝咖啡吗", "says 喝咖, 咖啡"),
+    ):
+        [hit, *_] = await memory.search(question, user_id="lin", sources="messages")
+        assert hit.why.startswith(says)
+
+
 async def test_scores_go_down(memory):
     """Also where a fact stands before a sentence that has more of the question."""
     await memory.add("I live in Ghent for the time being.", user_id="lin")

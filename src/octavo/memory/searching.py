@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exac
 from octavo.kernel.ports import Searches, Store, heads
 from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.matching import content
-from octavo.kernel.terms.terms import unspaced
+from octavo.kernel.terms.terms import terms, unspaced
 from octavo.layers.reading import records_as_of
 from octavo.layers.records import COLLECTIONS
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
@@ -36,6 +37,7 @@ SOURCES = MappingProxyType({
     "documents": ("configs", "knowledge"),
 })  # fmt: skip
 SOURCE_OF = {collection: source for source, collections in SOURCES.items() for collection in collections}
+_WORD = re.compile(r"[a-z]+")  # whose term may be its stem
 _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence are one
 _SHOWN_TERMS = 5
 _WITH_NEIGHBOURS = 3  # messages whose neighbours are shown in a context
@@ -154,7 +156,11 @@ async def search(
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
     best = max((hit.score for hit in found), default=0.0)
-    shown = [_tell_hit(hit, found.presence * math.exp(hit.score - best), found) for hit in distinct(found)]
+    spelled = {term: word for word in _WORD.findall(question.lower()) for term in terms(word)}
+    shown = [
+        _tell_hit(hit, found.presence * math.exp(hit.score - best), _reason(hit, found, spelled))
+        for hit in distinct(found)
+    ]
     return Hits(
         shown[:limit],
         probably_absent=found.probably_absent,
@@ -248,13 +254,13 @@ def sources_of(record: Record) -> tuple[str, ...]:
     return tuple(record.data.get("sources") or ()) if record.collection in SOURCES["facts"] else ()
 
 
-def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
+def _tell_hit(hit: Hit, score: float, why: str) -> MemoryHit:
     record, scope = hit.record, hit.record.scope
     return MemoryHit(
         id=record.id,
         text=content(record.text, record.data),
         score=round(score, 4),
-        why=_reason(hit, found),
+        why=why,
         when=record.updated_at or record.created_at,
         source=SOURCE_OF[hit.collection],
         kind=record.kind,
@@ -266,10 +272,11 @@ def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
     )
 
 
-def _reason(hit: Hit, found: Recalled) -> str:
-    """Why it is a hit, in a few words."""
+def _reason(hit: Hit, found: Recalled, spelled: Mapping[str, str]) -> str:
+    """Why it is a hit, in a few words: those of the question, and not their stems."""
     # Of a pair of characters and the two by themselves, the pair says more.
     words = sorted(hit.terms, key=lambda term: unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
+    words = list(dict.fromkeys(spelled.get(term, term) for term in words))
     reasons = [f"says {', '.join(words)}"] if words else []
     reasons += [f"is about {', '.join(hit.topics)}"] if hit.topics else []
     for signal in hit.signals:
