@@ -289,8 +289,22 @@ def test_a_directory_or_a_missing_file_cannot_be_imported(octavo):
 
 def test_a_file_that_cannot_be_written_is_one_sentence(octavo, url):
     told = octavo("export", url, "no/such/folder/a.jsonl")
-    assert told.exit_code == 1
-    assert told.stderr.startswith("octavo: [Errno 2] No such file or directory")
+    assert told.exit_code == 2
+    assert told.stderr.startswith(f"octavo: there is no folder {Path('no/such/folder').resolve()} to write")
+    Path("taken").write_text("")
+    page = octavo("export", url, "a.jsonl", "--user", "lin", "--page", "taken/a.md")
+    assert (page.exit_code, page.stderr) == (1, "octavo: Not a directory: taken/a.md\n")
+
+
+def test_a_file_that_is_no_database_is_named(octavo):
+    Path("notes.txt").write_text("hello, I am no database" * 100)
+    Path("folder").mkdir()
+    assert octavo("list", "--store", "sqlite:///notes.txt").stderr == (
+        "octavo: SQLite: file is not a database: notes.txt\n"
+    )
+    assert (
+        "folder (that is a folder; name a file in it)" in octavo("list", "--store", "sqlite:///folder").stderr
+    )
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(octavo, url, monkeypatch):

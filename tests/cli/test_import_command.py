@@ -35,6 +35,13 @@ def test_a_dry_run_writes_nothing(octavo):
         (("import", "talk.jsonl", "--dry-run"), "--dry-run needs --from"),
         (("import", "nowhere.jsonl"), "does not exist"),
         (("import", "."), "is a folder; --from says what it holds"),
+        (
+            ("import", "talk.jsonl"),
+            "what another program wrote is read with --from, and a store with octavo copy",
+        ),
+        (("import", "octavo.db", "sqlite:///b.db"), "a store with octavo copy"),
+        (("export", "sqlite:///octavo.db", "no/where.jsonl"), "to write where.jsonl to; make it first"),
+        (("list", "--store", "file://no/where"), "there is no store at no/where"),
         (("import", "https://example.com/x.json", "--from", "chatgpt"), "nothing is fetched"),
         (("import", "talk.jsonl", "sqlite:///a.db", "--store", "sqlite:///b.db"), "two stores are named"),
         (("export", "--format", "markdown-folder"), "needs the name of a folder"),

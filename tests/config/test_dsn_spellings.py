@@ -4,7 +4,7 @@ import pytest
 
 from octavo import Add, ConfigError, Query, Record
 from octavo.assemble import assemble
-from octavo.config import Database, FailureQueue, Settings
+from octavo.config import Database, FailureQueue, Settings, local_path
 
 
 async def kept(dsn):
@@ -42,3 +42,21 @@ async def test_postgresql(fresh_postgres, scheme):
 async def test_an_option_nobody_knows_is_still_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"database\.dsn: unknown option isolation in the sqlite URL"):
         await kept(f"sqlite:///{tmp_path}/a.db?isolation=none")
+
+
+@pytest.mark.parametrize(
+    ("dsn", "path"),
+    [
+        ("sqlite:///octavo.db", "octavo.db"),
+        ("sqlite:////data/octavo.db", "/data/octavo.db"),
+        ("sqlite:///:memory:", ""),
+        ("file:///data/files?sync=fsync", "/data/files"),
+        ("file://./data", "./data"),
+        ("file://data/my%20files", "data/my files"),
+        ("memory://", ""),
+        ("postgresql://host/database", None),
+    ],
+)
+def test_where_on_this_disk(dsn, path):
+    """A folder that is named from here is on this disk, too: it is scrubbed, and looked for before it is read."""
+    assert local_path(dsn) == path

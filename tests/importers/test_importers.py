@@ -160,6 +160,46 @@ async def test_what_cannot_be_read_of_a_file_is_told(spoilt, count, tmp_path):
     assert "conversations.json" in told.unreadable[0].position
 
 
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (b"", "the file is empty"),
+        (b" \n", "the file is empty"),
+        ("[]".encode("utf-16"), "no UTF-8"),
+        (b"SQLite format 3\0\x10\xff\xfe", "no UTF-8"),
+        (b"hello", "no JSON"),
+    ],
+)
+async def test_a_file_that_is_none_of_it_is_told(written, reason, tmp_path):
+    """It must not look as if there were no conversations."""
+    path = tmp_path / "conversations.json"
+    path.write_bytes(written)
+    told = await preview(reader("chatgpt", path))
+    assert reason in told.unreadable[0].reason
+
+
+@pytest.mark.parametrize("shown_last", ["gone", None, ["a"]])
+async def test_a_tree_that_does_not_say_what_was_shown_last(shown_last, tmp_path):
+    """The newest branch is read, also where times are texts or missing."""
+
+    def node(id_, parent, children, at):
+        said = {"id": id_, "author": {"role": "user"}, "create_time": at}
+        said["content"] = {"content_type": "text", "parts": [f"This is {id_}."]}
+        return {"id": id_, "parent": parent, "children": children, "message": said}
+
+    nodes = [
+        *(node("a", None, ["b", "c", "d"], 1790000000.0), node("b", "a", [], None)),
+        *(node("c", "a", [], "2026-10-01T00:00:00Z"), node("d", "a", [], 1790000001.0)),
+    ]
+    conversation = {"id": "s", "current_node": shown_last, "mapping": {each["id"]: each for each in nodes}}
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([conversation]))
+    async with open_store("memory://") as store:
+        told = await bring(reader("chatgpt", path), store, "run")
+        assert [record.id for record in await records(store, "messages")] == ["a", "c"]
+    assert told.left_out == {"messages of branches that were given up": 2}
+
+
 async def test_claude(written):
     async with open_store("memory://") as store:
         await bring(reader("claude", written("claude")), store, "run")
@@ -296,7 +336,7 @@ async def test_the_graph(written):
     ("given", "format_", "said"),
     [
         ("https://example.com/conversations.json", "chatgpt", "nothing is fetched"),
-        ("nowhere.json", "chatgpt", "there is no nowhere.json"),
+        ("nowhere.json", "chatgpt", "there is no file or folder nowhere.json"),
         ("postgresql://u:secret@h/d", "chatgpt", "a file or a folder"),
         ("redis://h/0", "langchain", "a file, a folder or the URL"),
         ("x", "word", "unknown format"),

@@ -92,6 +92,12 @@ def test_everything_else_stays(install, tmp_path, client):
     assert {stat.S_IMODE(each.stat().st_mode) for each in (path, copy)} == {0o640}
 
 
+def test_a_folder_is_named_from_the_root(install, tmp_path):
+    """A program that starts it elsewhere finds the same files."""
+    assert install("cursor", "--yes", "--store", "file://./notes?sync=fsync").exit_code == 0
+    assert f"file://{tmp_path}/notes?sync=fsync" in entry_of("cursor", CLIENTS["cursor"].path())["args"]
+
+
 def test_it_asks_first(install):
     path = CLIENTS["cursor"].path()
     refused = install("cursor", input="n\n")

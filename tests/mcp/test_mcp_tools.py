@@ -77,6 +77,7 @@ async def test_every_tool_is_described(quick_memory, connect):
     for each in listed:
         assert each.annotations.open_world_hint is False
         assert len(each.description) > 60
+        assert "\n  " not in each.description  # the indentation of the code is nothing to a model
         assert each.input_schema["additionalProperties"] is False
         assert each.output_schema["type"] == "object"
         assert "user" not in " ".join(each.input_schema["properties"])

@@ -209,3 +209,27 @@ def test_facts_of_one_sentence_stand_together():
     parts = {"profile": facts, "summary": [], "recent": [], "found": [facts[0], said]}
     block = build(parts, "en", 120, estimate_tokens)
     assert all(f"key {n}" in block.text for n in range(3))
+
+
+@pytest.mark.parametrize("most", [160, 300, 600])
+def test_a_long_text_that_answers_best_is_cut_and_not_left_out(most):
+    """Short lines that answer less do not take its place; and what fits whole is not cut."""
+    article = "The council of Ghent talked about the tram line on Monday evening. " * 60
+    with Memory("memory://") as memory:
+        for said in (article, "I take the train to work.", "My bike is blue.", "The bus was late today."):
+            memory.add(said, user_id="lin", infer=False)
+        block = memory.context("What about the tram line?", user_id="lin", max_tokens=most)
+        assert "The council of Ghent talked" in block.text
+        assert block.tokens <= most
+        assert article.strip() in memory.context("the tram line?", user_id="lin", max_tokens=2000).text
+
+
+def test_a_cut_line_leaves_the_other_lines_their_room():
+    """The best hit is cut to the share of what was found; the rest of the budget is for lesser ones."""
+    long = Record(collection="messages", id="a", kind="user", text="tram " * 2000)
+    others = [
+        Record(collection="messages", id=f"{n}", kind="user", text=f"train number {n}") for n in range(3)
+    ]
+    parts = {"profile": [], "summary": [], "recent": [], "found": [long, *others]}
+    block = build(parts, "en", 300, estimate_tokens)
+    assert [source.id for source in block.sources] == ["a", "0", "1", "2"]

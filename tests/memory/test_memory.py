@@ -1,5 +1,7 @@
 """Add, search and look: what the front door promises, on every store."""
 
+from functools import partial
+
 import pytest
 
 from octavo import AsyncMemory, Conflict, InvalidQuery, InvalidRecord, Memory, NotFound
@@ -107,6 +109,41 @@ async def test_what_overtakes_stands_first(memory):
     await memory.add("I live in Munich now.", user_id="lin")
     hits = [hit.text for hit in await memory.search("where do I live?", user_id="lin")]
     assert "Munich" in hits[0]
+
+
+async def test_why_it_is_a_hit(memory):
+    """In words, as they were asked; stems are nobody's language."""
+    await memory.add("I drank three coffees this morning. 我每天早上喝咖啡。", user_id="lin")
+    for question, says in (
+        ("Which COFFEE in the mornings?", "says coffee, mornings"),
+        ("喝咖啡吗", "says 喝咖, 咖啡"),
+    ):
+        [hit, *_] = await memory.search(question, user_id="lin", sources="messages")
+        assert hit.why.startswith(says)
+
+
+async def test_scores_go_down(memory):
+    """Also where a fact stands before a sentence that has more of the question."""
+    await memory.add("I live in Ghent for the time being.", user_id="lin")
+    await memory.add("I live in Berchem now.", user_id="lin")
+    hits = await memory.search("do I live in Ghent for the time being?", user_id="lin")
+    assert "Berchem" in hits[0].text
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+@pytest.mark.parametrize("limit", [-1, "5", None, 2.5])
+async def test_a_limit_is_a_number(memory, limit):
+    await memory.add("I like tea.", user_id="lin")
+    for look in (partial(memory.search, "tea"), memory.get_all):
+        with pytest.raises(InvalidQuery, match="limit must be a number, 0 or more; got"):
+            await look(user_id="lin", limit=limit)
+
+
+async def test_metadata_are_a_dict(memory):
+    with pytest.raises(InvalidRecord, match="metadata must be a dict; got 'mail'"):
+        await memory.add("I like tea.", user_id="lin", metadata="mail")
+    with pytest.raises(InvalidQuery, match=r"metadata must be a dict, .*; got 'mail'"):
+        await memory.search("tea", user_id="lin", metadata="mail")
 
 
 async def test_absence_is_told(memory):

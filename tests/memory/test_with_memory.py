@@ -6,7 +6,7 @@ import inspect
 import openai
 import pytest
 
-from octavo import AsyncMemory, ChatMemory, ConfigError, InvalidQuery, Memory, with_memory
+from octavo import AsyncMemory, ChatMemory, ConfigError, InvalidQuery, Memory, StoreClosed, with_memory
 from openai_endpoint import CUT, openai_endpoint
 
 FORMS = ["chat", "chat streamed", "chat helper", "responses", "responses streamed", "responses helper"]
@@ -329,6 +329,18 @@ def test_wrong_options(server, url):
 
 
 # --- the client is the client
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_client_that_cannot_be_closed(awaited, url):
+    """Any object of their shape will do; the memory that was opened for it is closed all the same."""
+    shape = type("Shape", (), {"__aenter__": None} if awaited else {})
+    client = with_memory(shape(), memory=url)
+    closing = client.close()
+    if awaited:
+        await closing
+    with pytest.raises(StoreClosed):
+        client.memory.search("x")
 
 
 async def test_used_like_the_client(opened, server, url):

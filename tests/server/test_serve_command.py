@@ -118,6 +118,18 @@ def test_a_sample_that_was_forgotten_stays_forgotten(octavo_serve):
         assert client.get("/memory/user/user123/profile").json()["count"] == 0
 
 
+@pytest.mark.parametrize(("queue", "become"), [("octavo_queue", "queued"), ("taken/queue", "refused")])
+def test_a_store_that_is_away(octavo_serve, tmp_path, queue, become):
+    """It says what becomes of writes, as it will be."""
+    (tmp_path / "taken").write_text("a file, where a folder should be")
+    away = octavo_serve("--store", "sqlite:///taken/octavo.db", OCTAVO__FAILURE_QUEUE__DIRECTORY=queue)
+    with away.client() as client:
+        written = client.post("/memory/user/lin", json={"content": "tea"})
+    assert written.status_code == (200 if become == "queued" else 503)
+    away.stop()
+    assert f"writes are {become} until it can" in away.trouble()
+
+
 def test_in_memory_for_a_moment(octavo_serve):
     served = octavo_serve("--store", "memory://", "--sample", OCTAVO__SERVER__PORT="1")
     with served.client() as client:

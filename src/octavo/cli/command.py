@@ -128,7 +128,12 @@ class CommandCall:
         if self._debug:
             for line in self.mask("".join(traceback.format_exception(error))).splitlines():
                 click.echo(escape_controls(line), err=True)
-        sentence = self.mask(" ".join(str(error).split()) or type(error).__name__)
+        told = (
+            f"{error.strerror}: {error.filename}"
+            if isinstance(error, OSError) and error.filename
+            else str(error)
+        )
+        sentence = self.mask(" ".join(told.split()) or type(error).__name__)
         click.echo(escape_controls(f"octavo: {sentence}"), err=True)
         if self.json:
             click.echo(format_json({"ok": False, "error": sentence, "kind": type(error).__name__}))
@@ -295,7 +300,9 @@ def check_exists(url: str) -> str:
     from octavo.config import local_path
 
     if (path := local_path(url)) and not Path(path).exists():
-        raise ConfigError(f"there is no store at {path}; check the path in {mask_url(url)}")
+        raise ConfigError(
+            f"there is no store at {path}; check the path in {mask_url(url)}, or make it with octavo add"
+        )
     return url
 
 

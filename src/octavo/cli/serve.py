@@ -1,8 +1,10 @@
 """`octavo serve`, the REST server; `octavo keys`, who may call it; `octavo mcp`, memory for programs that speak MCP."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -82,6 +84,12 @@ def _check_packages(extra: str, call: CommandCall) -> None:
         raise ConfigError(f"octavo {call.command} needs {needed}")
 
 
+def _can_write(folder: Path) -> bool:
+    """Whether this account may write to a folder, or make it."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return there.is_dir() and os.access(there, os.W_OK)
+
+
 def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", port: int) -> None:
     """Say where it listens, on what store, who may call, and something to try."""
     server = settings.server
@@ -98,7 +106,9 @@ def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", por
     key = ' -H "Authorization: Bearer $OCTAVO_API_KEY"' if server.needs_key else ""
     call.say(f'try: curl{key} "{near}/memory/user/user123/profile"')
     if not prepared.reachable:
-        call.note(f"the store cannot be reached yet: {prepared.trouble}; writes are queued until it can")
+        queue = settings.failure_queue
+        queued = "queued" if queue.enabled and _can_write(Path(queue.directory)) else "refused"
+        call.note(f"the store cannot be reached yet: {prepared.trouble}; writes are {queued} until it can")
     call.document(
         url=address,
         store=store,

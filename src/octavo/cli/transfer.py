@@ -19,7 +19,7 @@ from octavo.kernel.text import spell
 from octavo.memory.exporting import PersonReach, write_page
 from octavo.memory.searching import DEFAULT_USER
 from octavo.stores import open_store
-from octavo.transfer import BadLine, Moved, copy, export, import_
+from octavo.transfer import BadLine, BadLineError, Moved, copy, export, import_
 from octavo.util.file_modes import open_file
 from octavo.util.secrets import mask_url
 
@@ -194,13 +194,19 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
     arguments = _arguments(call, given, file, store)
     with call.progress("imported") as progress:
         async with open_store(store) as opened:
-            moved = await import_(
-                sys.stdin.buffer if file == "-" else file,
-                opened,
-                on_bad=skip if given["on_error"] == "skip" else None,
-                progress=progress,
-                **arguments,
-            )
+            try:
+                moved = await import_(
+                    sys.stdin.buffer if file == "-" else file,
+                    opened,
+                    on_bad=skip if given["on_error"] == "skip" else None,
+                    progress=progress,
+                    **arguments,
+                )
+            except BadLineError as error:
+                if error.bad.number > 1:
+                    raise
+                cure = "what another program wrote is read with --from, and a store with octavo copy"
+                raise ConfigError(f"{error}; is it what octavo export wrote? {cure}") from error
     more = {"bad": moved.bad, "bad_lines": first, "set_aside": str(set_aside) if written else None}
     return _tell(call, "imported", moved, file=file, target=mask_url(store), **more)
 

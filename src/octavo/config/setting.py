@@ -218,6 +218,6 @@ def local_path(dsn: str) -> str | None:
     if scheme == "sqlite" and not parts.netloc:
         path = path.removeprefix("/")
         return "" if path == ":memory:" else path
-    if scheme == "file" and not parts.netloc:
-        return path or None
+    if scheme == "file":  # `file://relative/folder` too
+        return unquote(parts.netloc) + path or None
     return "" if scheme == "memory" else None

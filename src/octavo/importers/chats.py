@@ -1,7 +1,7 @@
 """Conversations: ChatGPT's export, Claude's export, and plain lines of roles and contents."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from octavo.importers.sources import ImportSource
@@ -64,7 +64,9 @@ def _chatgpt_messages(told: dict[str, Any], position: str, owner: DefaultOwner) 
         yield Unreadable(position, "it has no `mapping` or no id, so it is no conversation of ChatGPT")
         return
     scope, times = owner.talk(session), Times(moment(told.get("create_time")))
-    branch, at = [], told.get("current_node") or _last_node(mapping)
+    branch, at = [], told.get("current_node")
+    if not isinstance(at, str) or at not in mapping:
+        at = _last_node(mapping)
     seen: set[Any] = set()
     while isinstance(node := mapping.get(at), dict) and at not in seen:
         seen.add(at)
@@ -86,11 +88,15 @@ def _chatgpt_messages(told: dict[str, Any], position: str, owner: DefaultOwner) 
 
 
 def _last_node(mapping: Mapping[str, Any]) -> str | None:
-    """The newest leaf of a tree that does not say which one was shown."""
+    """The newest leaf of a tree that does not say which one was shown, or names one that is not there."""
     leaves = [key for key, node in mapping.items() if isinstance(node, dict) and not node.get("children")]
-    return max(
-        leaves, key=lambda key: (mapping[key].get("message") or {}).get("create_time") or 0, default=None
-    )
+    return max(leaves, key=lambda key: _said_at(mapping[key]), default=None)
+
+
+def _said_at(node: Mapping[str, Any]) -> datetime:
+    said = node.get("message")
+    at = moment(said.get("create_time")) if isinstance(said, dict) else None
+    return at or datetime.min.replace(tzinfo=UTC)
 
 
 def _chatgpt_message(said: dict[str, Any], title: Any, scope: Scope, times: Times) -> Record | LeftOut:

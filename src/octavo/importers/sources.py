@@ -57,7 +57,7 @@ class ImportSource(msgspec.Struct, frozen=True):
             raise ConfigError(f"a source is a file, a folder or the URL of a database; got {mask_url(given)}")
         path = Path(named).expanduser()
         if not path.exists():
-            raise ConfigError(f"there is no {path}")
+            raise ConfigError(f"there is no file or folder {path}")
         return cls(path=path)
 
     @property
@@ -163,6 +163,8 @@ def _read_array(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
                 continue
             return
         if ended or len(text) - at > _MOST_ITEM:
+            if at == len(text):
+                wrong = "the file ends in the middle" if array else "the file is empty"
             break
         # It may only be cut off by the end of what was read. Twice as much is read each time: an item that spans many
         # reads is not parsed from its beginning for each of them.
@@ -172,10 +174,8 @@ def _read_array(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
         except UnicodeDecodeError as error:
             wrong = f"no UTF-8: {error.reason}"
             break
-    if array or at < len(text):
-        position = f"{name}, item {number + 1}"
-        wrong = wrong if at < len(text) else "the file ends in the middle"
-        yield position, Unreadable(position, f"{wrong}; nothing after it is read")
+    position = f"{name}, item {number + 1}"
+    yield position, Unreadable(position, f"{wrong}; nothing after it is read")
 
 
 def _read_lines(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:

@@ -49,7 +49,8 @@ class ServerEntry(msgspec.Struct, frozen=True):
             )
         if path is not None and not Path(path).is_absolute():
             parts = urlsplit(url)
-            url = f"{parts.scheme}:///{quote(str(Path(path).absolute()))}{parts.query and '?'}{parts.query}"
+            slashes = "//" if parts.scheme == "file" else "///"
+            url = f"{parts.scheme}:{slashes}{quote(str(Path(path).absolute()))}{parts.query and '?'}{parts.query}"
         args += ["--store", url, "--user", settings.mcp.user]
         if settings.service.tenant:
             args += ["--tenant", settings.service.tenant]

@@ -1,5 +1,6 @@
 """An MCP server over a memory: the tools of one toolset, and for all of them the same caller, limits and kinds of errors."""
 
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -159,7 +160,9 @@ def new_server(
 
 def tool(function: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
     """A tool made of a function: its docstring is what a model reads, and an argument it does not know is refused."""
-    made = Tool.from_function(function, title=title, annotations=annotations)
+    made = Tool.from_function(
+        function, title=title, annotations=annotations, description=inspect.getdoc(function)
+    )
     known = made.fn_metadata.arg_model
     # Left to itself the SDK drops what it does not know, such as the name of somebody else.
     strict = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
@@ -189,7 +192,7 @@ def _describe_mistakes(error: ValidationError) -> str:
         what = (
             "is not an argument of this tool; leave it out"
             if each["type"] == "extra_forbidden"
-            else each["msg"]
+            else each["msg"].removeprefix("Value error, ")
         )
         told.append(f"{where}: {what[:200]}")
     more = error.error_count() - len(told)

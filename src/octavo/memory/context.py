@@ -107,18 +107,15 @@ def build(
     """
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
-    waiting = {
+    everything = {
         part: [
             (rank, record, _head(record), _body(record, max_tokens)) for rank, record in enumerate(records)
         ]
         for part, records in parts.items()
     }
-    fence = fence_for(head + body for rows in waiting.values() for _, _, head, body in rows)
+    fence = fence_for(head + body for rows in everything.values() for _, _, head, body in rows)
     words = _WORDS[language]
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
-    chosen: dict[Part, list[ContextLine]] = {part: [] for part in SHARES}
-    used: dict[Part, int] = dict.fromkeys(SHARES, 0)
-    seen = Seen(shown)
 
     @functools.cache
     def cost(line: str) -> int:
@@ -144,12 +141,20 @@ def build(
                 used[part] += title + cost(line)
         waiting[part] = left
 
-    for part in _FIRST:
-        fill(part, int((max_tokens - frame) * SHARES[part]))
-    for part in _SECOND:
-        fill(part, max_tokens)
-    for part in _SECOND:  # last: where a sentence must be cut, its facts, which are whole, come before it
-        fill(part, max_tokens, cut=True)
+    for cut_best in (False, True):
+        waiting, seen = dict(everything), Seen(shown)
+        chosen: dict[Part, list[ContextLine]] = {part: [] for part in SHARES}
+        used: dict[Part, int] = dict.fromkeys(SHARES, 0)
+        for part in _FIRST:
+            fill(part, int((max_tokens - frame) * SHARES[part]), cut=cut_best and part == "found")
+        for part in _SECOND:
+            fill(part, max_tokens)
+        for part in _SECOND:  # last: where a sentence must be cut, its facts, which are whole, come before it
+            fill(part, max_tokens, cut=True)
+        # Lesser hits that are short must not take the place of the best one because that is long.
+        best = next((record for rank, record, *_ in waiting.get("found", ()) if rank == 0), None)
+        if best is None or not seen.adds(best):
+            break
     return _block(chosen, used, fence, words, max_tokens, count, sum(map(len, waiting.values())))
 
 

@@ -13,7 +13,7 @@ from octavo.chat.messages import MESSAGES, SUMMARIES, Role, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
 from octavo.erasing.parts import Documents
-from octavo.errors import ConfigError, InvalidQuery, StoreClosed
+from octavo.errors import ConfigError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_ops
@@ -26,7 +26,16 @@ from octavo.memory import context as contexts
 from octavo.memory.exporting import export_user
 from octavo.memory.messages import Added, Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
-from octavo.memory.searching import SOURCE_OF, SOURCES, StoreAsOf, Whose, dedupe, search, with_neighbours
+from octavo.memory.searching import (
+    SOURCE_OF,
+    SOURCES,
+    StoreAsOf,
+    Whose,
+    check_limit,
+    dedupe,
+    search,
+    with_neighbours,
+)
 from octavo.memory.undoing import UndoMany
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
@@ -117,8 +126,9 @@ class AsyncMemory:
         """
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
         speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
-        said = read_messages(messages, speaker=speaker, metadata=metadata)
-        learnt = {**(metadata or {}), **whose.learnt_in}
+        told = checking.metadata(metadata)
+        said = read_messages(messages, speaker=speaker, metadata=told)
+        learnt = {**told, **whose.learnt_in}
         if not infer:
             return await self._keep([text for m in said if (text := m.get_text_content())], whose, learnt)
         records = [to_record(message, (), whose.talk) for message in said]
@@ -320,8 +330,7 @@ class AsyncMemory:
 
         `as_of` asks what was remembered at that moment.
         """
-        if not isinstance(limit, int) or limit < 0:
-            raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
+        check_limit(limit)
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
         at = _moment(as_of)
         asked = [

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exact_scope
 from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
-from octavo.kernel.terms.terms import is_unspaced
+from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.text import content
 from octavo.layers.reading import records_as_of
 from octavo.layers.records import COLLECTIONS
@@ -36,6 +37,7 @@ SOURCES = MappingProxyType({
     "documents": ("configs", "knowledge"),
 })  # fmt: skip
 SOURCE_OF = {collection: source for source, collections in SOURCES.items() for collection in collections}
+_WORD = re.compile(r"[a-z]+")  # whose term may be its stem
 _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence are one
 _SHOWN_TERMS = 5
 _WITH_NEIGHBOURS = 3  # messages whose neighbours are shown in a context
@@ -111,6 +113,8 @@ class Whose(msgspec.Struct, frozen=True):
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Query]:
         """One query for each collection of the sources, in each scope."""
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise InvalidQuery(f"metadata must be a dict, such as {{'from': 'mail'}}; got {metadata!r}"[:200])
         asked: list[Query] = []
         wide: Filters = {"since": since, "until": until, "everyone": self.everyone}
         for source in _check_sources(sources):
@@ -138,14 +142,25 @@ def _check_sources(sources: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
+def check_limit(limit: int) -> None:
+    """Refuse what is no number of hits or rows."""
+    if not isinstance(limit, int) or limit < 0:
+        raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
+
+
 async def search(
     recall: Recall, question: str, asked: Sequence[Query], limit: int, max_bytes: int | None = None
 ) -> Hits:
     """The hits of a question, best first; of a fact and the sentence it was made from, the better one."""
+    check_limit(limit)
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
     best = max((hit.score for hit in found), default=0.0)
-    shown = [_tell_hit(hit, found.presence * math.exp(hit.score - best), found) for hit in dedupe(found)]
+    spelled = {term: word for word in _WORD.findall(question.lower()) for term in terms(word)}
+    shown = [
+        _tell_hit(hit, found.presence * math.exp(hit.score - best), _reason(hit, found, spelled))
+        for hit in dedupe(found)
+    ]
     return Hits(
         shown[:limit],
         probably_absent=found.probably_absent,
@@ -168,7 +183,7 @@ def dedupe(found: Recalled) -> list[Hit]:
         if newest is not None and not found.overview and _says_all(newest, hit):
             ordered.append(msgspec.structs.replace(newest, score=max(newest.score, hit.score)))
         if hit.record.id in overtaking:
-            ordered.append(overtaking[hit.record.id])
+            ordered.append(msgspec.structs.replace(overtaking[hit.record.id], score=hit.score))
         ordered.append(hit)
     seen = Seen()
     return [hit for hit in ordered if seen.adds(hit.record)]
@@ -239,13 +254,13 @@ def sources_of(record: Record) -> tuple[str, ...]:
     return tuple(record.data.get("sources") or ()) if record.collection in SOURCES["facts"] else ()
 
 
-def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
+def _tell_hit(hit: Hit, score: float, why: str) -> MemoryHit:
     record, scope = hit.record, hit.record.scope
     return MemoryHit(
         id=record.id,
         text=content(record.text, record.data),
         score=round(score, 4),
-        why=_reason(hit, found),
+        why=why,
         when=record.updated_at or record.created_at,
         source=SOURCE_OF[hit.collection],
         kind=record.kind,
@@ -257,10 +272,11 @@ def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
     )
 
 
-def _reason(hit: Hit, found: Recalled) -> str:
-    """Why it is a hit, in a few words."""
+def _reason(hit: Hit, found: Recalled, spelled: Mapping[str, str]) -> str:
+    """Why it is a hit, in a few words: those of the question, and not their stems."""
     # Of a pair of characters and the two by themselves, the pair says more.
     words = sorted(hit.terms, key=lambda term: is_unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
+    words = list(dict.fromkeys(spelled.get(term, term) for term in words))
     reasons = [f"says {', '.join(words)}"] if words else []
     reasons += [f"is about {', '.join(hit.topics)}"] if hit.topics else []
     for signal in hit.signals:

@@ -367,7 +367,7 @@ class MemoryClient(_Resource):
             if self._closes == "all":
                 self._keeper.close()
         finally:
-            if self._closes != "nothing":
+            if self._closes != "nothing" and hasattr(self._inner, "close"):
                 self._inner.close()
 
     async def _aclose(self) -> None:
@@ -376,7 +376,7 @@ class MemoryClient(_Resource):
             if self._closes == "all":
                 await asyncio.to_thread(self._keeper.close)
         finally:
-            if self._closes != "nothing":
+            if self._closes != "nothing" and hasattr(self._inner, "close"):
                 await self._inner.close()
 
     def __enter__(self) -> Self:

@@ -109,6 +109,8 @@ def sentence(errors: Sequence[Mapping[str, object]]) -> str:
         what = _cut(str(error.get("msg", "")).removeprefix("Value error, "), 200)
         if error.get("type") == "extra_forbidden":
             what = "is not known here; leave it out"
+        elif error.get("type") in ("model_attributes_type", "model_type", "dict_type"):
+            what = "must be a JSON object"
         said.append(f"{where}: {what}{_cut(_got(error), 80)}")
     if len(errors) > _MOST_ERRORS:
         said.append(f"and {len(errors) - _MOST_ERRORS:,} more")

@@ -198,6 +198,8 @@ def _open_target(to: Path | str | BinaryIO) -> Iterator[_LineStream]:
         yield _LineStream(to)
         return
     path = Path(to).resolve()  # through a symbolic link, so that the rename does not replace the link
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no folder {path.parent} to write {path.name} to; make it first")
     if path.exists() and not path.is_file():  # a pipe or a device has no folder beside it for a part
         with path.open("wb") as stream:
             yield _LineStream(stream)

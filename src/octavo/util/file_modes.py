@@ -81,6 +81,8 @@ def is_usable_folder(path: Path) -> bool:
 def write_obstacle(path: str) -> str:
     """Why the system lets nobody, or not this account, write to a file and its folder; nothing when it does."""
     there = next((each for each in (Path(path), *Path(path).absolute().parents) if each.exists()), Path())
+    if Path(path).is_dir():
+        return "that is a folder; name a file in it"
     if is_read_only(there):
         return "the file system is read-only; mount it for writing"
     writable = all(os.access(each, os.W_OK) for each in (there, there.absolute().parent))

@@ -82,7 +82,8 @@ class Spool:
                     self._logs = [self._open_log(*claim(self._names))]
                 except (PermissionError, NotADirectoryError, FileExistsError) as error:
                     raise ConfigError(
-                        f"the failure queue cannot use {self.directory}: {error.strerror}; name a folder that can be written to"
+                        f"the failure queue cannot use {self.directory}: {error.strerror}; "
+                        "set failure_queue.directory to a folder that can be written to"
                     ) from error
             self._process = os.getpid()
             self.adopt()

@@ -332,6 +332,6 @@ def translate_errors(path: str = "") -> Iterator[None]:
         why = write_obstacle(path) if named else ""
         raise StoreUnavailable(f"SQLite: {error}{named}{f' ({why})' if why else ''}") from error
     except apsw.Error as error:
-        raise StoreError(f"SQLite: {error}") from error
+        raise StoreError(f"SQLite: {error}{named if isinstance(error, apsw.NotADBError) else ''}") from error
     except OSError as error:
         raise StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}") from error
