@@ -147,7 +147,11 @@ class ChineseReader(ClauseReader):
         if subject.owner is None and CHINESE.DID.match(said):
             return self._happening("action", clause, subject)
         last = self.context.found[-1] if self.context.open else None
-        also = last is not None and last.layer == "profile" and CHINESE.ALSO.match(clause)
+        also = (
+            last is not None
+            and last.layer == "profile"
+            and CHINESE.ALSO.match(CHINESE.IN_DEALING.sub("", clause))
+        )
         told = (
             subject.owner
             or also
@@ -374,7 +378,7 @@ def _owner_patterns(
     self_ = CHINESE.SELF.pattern
     return (
         re.compile(
-            rf"{words}{self_}(?:家)?的?(?:[大小二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
+            rf"{words}{self_}(?:家)?的?(?:[大小老二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
         ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),

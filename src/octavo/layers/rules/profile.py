@@ -298,10 +298,7 @@ def _is_trade(said: str, value: str) -> bool:
             re.match("(?:是|做|当)(?:了)?一?[名位]|[做当干][了过].{1,4}年", said) is not None
             or (len(role) <= 10 and CHINESE.TRADE.search(value) is not None)
         )
-        and not (
-            role.endswith("人")
-            and re.match("(?:是|做|当)(?:一?[个名位]|自由|职业|独立|专业|资深)", said) is None
-        )
+        and not (role.endswith("人") and CHINESE.AS_TRADE.match(said) is None)
     )
 
 
