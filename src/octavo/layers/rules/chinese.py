@@ -144,13 +144,16 @@ class ChineseReader(ClauseReader):
             subject.owner is None and (self.context.narrated or not self.context.about_owner)
         ):
             return []
-        if subject.owner is None and CHINESE.DID.match(said):
+        fronted = CHINESE.OBJECT_FIRST.match(said) and not CHINESE.LASTS.search(said)  # 旧沙发我卖掉了
+        if subject.owner is None and (CHINESE.DID.match(said) or fronted):
             return self._happening("action", clause, subject)
         last = self.context.found[-1] if self.context.open else None
-        also = (
-            last is not None
-            and last.layer == "profile"
-            and CHINESE.ALSO.match(CHINESE.IN_DEALING.sub("", clause))
+        now = re.match("现在(?!天天|每)|后来|如今|目前", clause)
+        quitting = last is not None and CHINESE.QUITTING.search(last.content) and CHINESE.AT_WORK.match(said)
+        also = last is not None and (
+            (last.layer == "profile" and CHINESE.ALSO.match(CHINESE.IN_DEALING.sub("", clause)))
+            or (CHINESE.PARALLEL.match(last.content) and CHINESE.PARALLEL.match(clause))  # 我下棋，打牌
+            or (quitting and now)
         )
         told = (
             subject.owner
@@ -167,7 +170,7 @@ class ChineseReader(ClauseReader):
             said,
         )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
         category = "preference" if named else category_of(said)
-        if last and last.category == "career" and re.match("现在(?!天天|每)|后来|如今|目前", clause):
+        if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
 
@@ -259,7 +262,7 @@ class ChineseReader(ClauseReader):
         about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
-        if (category is None and ahead and "点" in clause) or (
+        if (category is None and ahead and CHINESE.AT_HOUR.search(clause)) or (
             category == "other" and ahead and subject.owner and not about_owner
         ):
             category = "action"  # 明早八点空腹抽血, 我25号的航班回国

@@ -280,6 +280,10 @@ class ChineseProfile(ProfileRules):
             return ProfileStatement("value", [{f"value:{plain(re.sub('我|用户|他|她', '', clause))}": YES}])
         if match := CHINESE.PRINCIPLE_OF_OWNER.match(clause):
             return ProfileStatement("value", [{f"value:{plain(match['v'])}": YES}])
+        if match := CHINESE.TRADE_OF_OWNER.match(clause):
+            return self.one(match, "occupation", "career")
+        if match := CHINESE.BORN_ON.match(clause):
+            return self.birthday(match, "", "preference")
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
         if match := CHINESE.CALLED.match(clause) or CHINESE.CALLED_IT.match(clause):
