@@ -150,10 +150,12 @@ class ChineseReader(ClauseReader):
         last = self.context.found[-1] if self.context.open else None
         now = re.match("现在(?!天天|每)|后来|如今|目前", clause)
         quitting = last is not None and CHINESE.QUITTING.search(last.content) and CHINESE.AT_WORK.match(said)
+        studying = last is not None and last.category == "education" and clause.startswith(("学", "读", "念"))
         also = last is not None and (
             (last.layer == "profile" and CHINESE.ALSO.match(CHINESE.IN_DEALING.sub("", clause)))
             or (CHINESE.PARALLEL.match(last.content) and CHINESE.PARALLEL.match(clause))  # 我下棋，打牌
             or (quitting and now)
+            or studying
         )
         told = (
             subject.owner
@@ -166,10 +168,10 @@ class ChineseReader(ClauseReader):
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
-            rf"[^是]{{0,8}}[叫姓]|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
+            rf"[^是]{{0,8}}[叫姓]|(?:平板|相机|手表|耳机|自行车|摩托)是|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
             said,
         )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
-        category = "preference" if named else category_of(said)
+        category = "preference" if named else "education" if studying else category_of(said)
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
@@ -217,7 +219,10 @@ class ChineseReader(ClauseReader):
         """What the words after a subject say: something that lasts, a habit, or something that happened."""
         said = clause[subject.said :]
         found = times(clause, self.context.at)
-        timed = bool(found) or CHINESE.SEASON.search(clause, 0, subject.said) is not None  # 清明回老家扫墓
+        timed = (
+            any(not when.words.endswith("年的") for when in found)
+            or CHINESE.SEASON.search(clause, 0, subject.said) is not None
+        )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
         profile = (
             None
