@@ -144,26 +144,35 @@ class ChineseReader(ClauseReader):
             subject.owner is None and (self.context.narrated or not self.context.about_owner)
         ):
             return []
-        if subject.owner is None and CHINESE.DID.match(said):
+        fronted = CHINESE.OBJECT_FIRST.match(said) and not CHINESE.LASTS.search(said)  # 旧沙发我卖掉了
+        if subject.owner is None and (CHINESE.DID.match(said) or fronted):
             return self._happening("action", clause, subject)
         last = self.context.found[-1] if self.context.open else None
-        also = last is not None and last.layer == "profile" and CHINESE.ALSO.match(clause)
+        now = re.match("现在(?!天天|每)|后来|如今|目前", clause)
+        quitting = last is not None and CHINESE.QUITTING.search(last.content) and CHINESE.AT_WORK.match(said)
+        studying = last is not None and last.category == "education" and clause.startswith(("学", "读", "念"))
+        also = last is not None and (
+            (last.layer == "profile" and CHINESE.ALSO.match(CHINESE.IN_DEALING.sub("", clause)))
+            or (CHINESE.PARALLEL.match(last.content) and CHINESE.PARALLEL.match(clause))  # 我下棋，打牌
+            or (quitting and now)
+            or studying
+        )
         told = (
             subject.owner
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
-            or (len(said) > 3 and (is_personal(clause) or CHINESE.OWN_LIFE.match(clause)))
+            or (len(said) > 3 and (is_personal(clause) or any(map(CHINESE.OWN_LIFE.match, (clause, said)))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
-            rf"[^是]{{0,8}}[叫姓]|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
+            rf"[^是]{{0,8}}[叫姓]|(?:平板|相机|手表|耳机|自行车|摩托)是|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
             said,
         )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
-        category = "preference" if named else category_of(said)
-        if last and last.category == "career" and re.match("现在(?!天天|每)|后来|如今|目前", clause):
+        category = "preference" if named else "education" if studying else category_of(said)
+        if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
 
@@ -210,9 +219,15 @@ class ChineseReader(ClauseReader):
         """What the words after a subject say: something that lasts, a habit, or something that happened."""
         said = clause[subject.said :]
         found = times(clause, self.context.at)
-        timed = bool(found)
+        timed = (
+            any(not when.words.endswith("年的") for when in found)
+            or CHINESE.SEASON.search(clause, 0, subject.said) is not None
+        )  # 清明回老家扫墓
+        ahead = any(when.at and when.at > self.context.at for when in found)
         profile = (
-            None if _only_happens(said, timed) else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
+            None
+            if _only_happens(said, timed, ahead)
+            else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         )
         if subject.owner is False:
             self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
@@ -237,22 +252,25 @@ class ChineseReader(ClauseReader):
         if CHINESE.HABIT.search(clause) and not re.search("[了过我]", said) and not said.startswith("在"):
             slots = {f"habit:{plain(said)}": YES}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
-        done = re.search("刚|已经|终于|总算|正", clause[subject.end : subject.said]) is not None
+        done = (
+            re.search("刚|已经|终于|总算|正", clause[subject.end if subject.owner else 0 : subject.said])
+            is not None
+        )
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             slots = {f"says:{plain(said)}": YES}
             return [StatedFact("profile", category_of(said), self.content(clause, subject), slots)]
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
-        if category == "conversation" and any(when.at and when.at > self.context.at for when in found):
+        if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
         about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
-        if category is None and any(
-            when.at and when.at > self.context.at and "点" in when.words for when in found
+        if (category is None and ahead and CHINESE.AT_HOUR.search(clause)) or (
+            category == "other" and ahead and subject.owner and not about_owner
         ):
-            category = "action"  # 明早八点空腹抽血
+            category = "action"  # 明早八点空腹抽血, 我25号的航班回国
         if category == "other" and subject.owner is None and not about_owner:
             return []
         return self._happening(category, clause, subject) if category else []
@@ -350,9 +368,9 @@ def _names_another(said: str, timed: bool) -> bool:
     return category in (None, "other") and not CHINESE.WEATHER.search(said)
 
 
-def _only_happens(said: str, timed: bool) -> bool:
+def _only_happens(said: str, timed: bool, ahead: bool = False) -> bool:
     """我明天会用邮件发给你: "会" is the future here, not a skill."""
-    if re.match("会(?:打电话|把|给|去|来|在)", said):
+    if re.match("会(?:打电话|把|给|去|来|在)", said) or (ahead and re.match("在.*[做当]", said)):
         return True
     return timed and not said.endswith("工作") and bool(re.match("会|能|可以|想|做|在.*(?:工作|读)", said))
 
@@ -368,7 +386,7 @@ def _owner_patterns(
     self_ = CHINESE.SELF.pattern
     return (
         re.compile(
-            rf"{words}{self_}(?:家)?的?(?:[大小二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
+            rf"{words}{self_}(?:家)?的?(?:[大小老二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
         ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
@@ -380,8 +398,8 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
 
     `timed`: the clause names a time; `sure`: the subject was named, not only carried over; `done`: an adverb says it is over.
     """
-    if CHINESE.STOPPED.fullmatch(said):  # 现在不吃了: of what, the clause before it said
-        return None
+    if CHINESE.STOPPED.fullmatch(said) or (not sure and re.search("太.{1,3}了$", said)):
+        return None  # 现在不吃了: of what, the clause before it said; 打工人太难了
     aspect = done or bool(CHINESE.ASPECT.search(said) or CHINESE.GOING_ON.match(said))
     if CHINESE.DECISION.match(said) and not CHINESE.PREPARED.match(said):
         return "decision"

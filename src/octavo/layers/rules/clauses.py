@@ -130,10 +130,9 @@ def _clean(written: str) -> str:
 def clauses_zh(sentence: str) -> list[str]:
     """The clauses of a Chinese sentence, without what stood between them."""
     sentence = CHINESE.FOR_OWNER.sub(r"\1", sentence)  # 对我来说，and what follows are one statement
-    sentence = CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", sentence)  # 英语和法语我都会说
     parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
     joined: list[str] = []
-    for part in filter(None, parts):
+    for part in (CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", one) for one in parts if one):  # 英语和法语我都会说
         # 也许|我会去: what is only perhaps so
         number = re.fullmatch(r"\d[\d -]{6,}", part)  # 有事打我手机，|0571…
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))

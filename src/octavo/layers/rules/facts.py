@@ -20,7 +20,9 @@ from octavo.layers.values import Layer
 
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language"})  # fmt: skip
 _CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
-_ON_THE_WAY = re.compile(r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b")
+_ON_THE_WAY = re.compile(
+    r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b|(?<=[一二两三四五六七八九几])百度|佛山|[骑坐开乘搭].{1,6}上下?班"
+)
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
 _REFERENCE = re.compile(r"\{([A-Z_]+)\}")
 
@@ -178,7 +180,7 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 def category_of(text: str) -> str:
     """The category of what somebody says of themselves, by what it is about."""
-    text = _ON_THE_WAY.sub("", text)  # "rides a Vespa to work" is not about the work
+    text = _ON_THE_WAY.sub("", text)  # "rides a Vespa to work" is not about the work, nor 佛山 about Buddha
     about = {_CATEGORY_OF.get(topic_name(topic), "") for topic in topics(text, terms(text))} - {""}
     return about.pop() if len(about) == 1 else "preference"
 

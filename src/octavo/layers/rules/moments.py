@@ -206,7 +206,7 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
         ("后年", _units("year", 2)),
         (r"(this|last|next)\s+weekend", _weekend_en),
         (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
-        (r"^the (\d{1,2})(?:st|nd|rd|th)$", _day_of_month),
+        (r"^(?:the )?(\d{1,2})(?:st|nd|rd|th|[号日])$", _day_of_month),
         (r"in\s+(\w+)\s+(day|week|month|year)s?", _units_ahead),
     )
 ]

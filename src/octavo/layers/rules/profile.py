@@ -280,6 +280,10 @@ class ChineseProfile(ProfileRules):
             return ProfileStatement("value", [{f"value:{plain(re.sub('我|用户|他|她', '', clause))}": YES}])
         if match := CHINESE.PRINCIPLE_OF_OWNER.match(clause):
             return ProfileStatement("value", [{f"value:{plain(match['v'])}": YES}])
+        if match := CHINESE.TRADE_OF_OWNER.match(clause):
+            return self.one(match, "occupation", "career")
+        if match := CHINESE.BORN_ON.match(clause):
+            return self.birthday(match, "", "preference")
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
         if match := CHINESE.CALLED.match(clause) or CHINESE.CALLED_IT.match(clause):
@@ -298,7 +302,7 @@ def _is_trade(said: str, value: str) -> bool:
             re.match("(?:是|做|当)(?:了)?一?[名位]|[做当干][了过].{1,4}年", said) is not None
             or (len(role) <= 10 and CHINESE.TRADE.search(value) is not None)
         )
-        and not (role.endswith("人") and re.match("(?:是|做|当)一?[个名位]", said) is None)
+        and not (role.endswith("人") and CHINESE.AS_TRADE.match(said) is None)
     )
 
 
