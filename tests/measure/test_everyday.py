@@ -32,7 +32,7 @@ def shares_word(question, statements):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_there_are_enough_people_and_pairs_of_every_kind(language):
-    """At least 160 pairs of at least 16 people; a third of the answerable share no word, up to a fifth have no answer."""
+    """At least 160 pairs of at least 16 people; a third of the answerable share no word, up to a third have no answer."""
     people = [person for part in PARTS for person in load_people(language, part)]
     pairs = [pair for person in people for pair in person.pairs]
     assert len(people) >= 16
@@ -40,7 +40,7 @@ def test_there_are_enough_people_and_pairs_of_every_kind(language):
     assert len({pair.question for pair in pairs}) > 0.9 * len(pairs)
     answerable = [pair for pair in pairs if pair.answers]
     assert 1 / 3 <= sum(not pair.shares for pair in answerable) / len(answerable) <= 0.5
-    assert 0.12 <= 1 - len(answerable) / len(pairs) <= 0.22
+    assert 0.12 <= 1 - len(answerable) / len(pairs) <= 1 / 3
     kinds = [pair.kind for pair in pairs]
     for kind in ("first", "third", "smalltalk", "two_facts", "overview", "no_answer", "update"):
         assert kinds.count(kind) >= 10, kind
@@ -48,9 +48,25 @@ def test_there_are_enough_people_and_pairs_of_every_kind(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_person_is_in_both_halves(language):
-    dev, held = ({person.name for person in load_people(language, part)} for part in PARTS)
+    """Nor is anything that answers, and hardly a question: what was tuned on would be measured."""
+    dev, held = (load_people(language, part) for part in PARTS)
     assert len(dev) >= len(held) == 8
-    assert dev.isdisjoint(held)
+    assert {person.name for person in dev}.isdisjoint(person.name for person in held)
+    answering, asked = zip(answering_and_asked(dev), answering_and_asked(held), strict=True)
+    assert answering[0].isdisjoint(answering[1])
+    assert len(asked[0] & asked[1]) <= 0.05 * len(asked[1])
+
+
+def answering_and_asked(people):
+    """What these people said that answers something, and what is asked of them."""
+    answers = {(pair.person, id_) for person in people for pair in person.pairs for id_ in pair.answers}
+    said = {
+        one.text.casefold()
+        for person in people
+        for one in person.statements
+        if (one.person, one.id) in answers
+    }
+    return said, {pair.question.casefold() for person in people for pair in person.pairs}
 
 
 @pytest.mark.parametrize(("part", "language"), FILES)

@@ -1,5 +1,7 @@
 """Re-rankers: what is asked of a real server, what becomes of every bad answer, and a cross-encoder on this machine."""
 
+import asyncio
+import sys
 import traceback
 
 import pytest
@@ -34,6 +36,33 @@ async def test_scores_are_in_the_order_of_the_texts(server, reranker):
         {"model": "words", "query": "where sat the cat", "documents": TEXTS, "top_n": 3}
     ]
     assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+IMPORTS = """
+import asyncio, sys, threading
+from octavo.models.rerankers import open_reranker
+
+class Watch:
+    def find_spec(name, path=None, target=None):
+        if name == "openai":
+            print("beside" if threading.current_thread() is not threading.main_thread() else "in the loop")
+
+reranker = open_reranker("openai:words", base_url="http://127.0.0.1:9")
+sys.meta_path.insert(0, Watch)
+try:
+    asyncio.run(reranker.score("cat", ["cat"]))
+except Exception as error:
+    print(type(error).__name__)
+"""
+
+
+async def test_the_package_is_imported_beside_the_event_loop():
+    """It takes most of a second, and everybody else would stand still."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", IMPORTS, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    assert said.decode().split() == ["beside", "ModelError"]
 
 
 async def test_long_texts_are_cut_and_half_a_character_is_replaced(server, reranker):

@@ -13,6 +13,7 @@ from octavo.layers.llm_messages import ModelFact, facts_of
 from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
 from octavo.models.openai_server import OpenAIServer
 from octavo.util.secrets import mask_passwords
+from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 from octavo.util.words import pluralize
 
@@ -145,6 +146,7 @@ class ModelExtractor:
         server = self._server
         if server.closed:
             raise ModelError("it was closed")
+        await import_aside("openai")
         client = server.client()
         with translate_errors("it failed"):
             try:

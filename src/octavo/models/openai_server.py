@@ -21,6 +21,7 @@ from octavo.models.checks import (
     tokens_at_most,
 )
 from octavo.models.languages import Languages, prefix_mark, prefixes_of
+from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
@@ -180,6 +181,7 @@ class OpenAIEmbedder(NamedEmbedder):
 
     async def _ask(self, texts: list[str]) -> list[Vector]:
         server, turns = self._server, self._turns_here()
+        await import_aside("openai")
         client = server.client()
         wanted = {} if self._dimensions is None else {"dimensions": self._dimensions}
         failed = f"the model {self._name!r} at {server.where} failed"

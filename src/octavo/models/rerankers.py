@@ -17,6 +17,7 @@ from octavo.errors import ConfigError, ModelError
 from octavo.models.checks import Model, batches, check_texts, import_package, require_package, tokens_at_most
 from octavo.models.folder import FolderModel
 from octavo.models.openai_server import OpenAIServer
+from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 
 _MOST_CHARACTERS = 2000  # of a text: most models read 512 tokens of question and text together
@@ -64,6 +65,7 @@ class ServerReranker:
         if server.closed:
             raise ModelError(f"the re-ranker {self.name!r} was closed")
         given = _shorten(question, texts)
+        await import_aside("openai")
         body = {"model": self._model, "query": given[0], "documents": given[1:], "top_n": len(texts)}
         failed = f"the re-ranker {self.name!r} at {server.where} failed"
         with translate_errors(failed):
