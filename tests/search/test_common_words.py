@@ -8,6 +8,7 @@ import asyncpg
 import pytest
 
 from octavo import Add, Change, Query, Record, Scope, open_store
+from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matching import search_records
 from octavo.stores.sql.dialects.postgresql import PostgreSQLTerms
 
@@ -137,3 +138,24 @@ async def test_what_postgresql_knows_is_not_counted(fresh_postgres, bounded, mon
         one = Query(collection="observations", scope=Scope(user="u0"))
         assert await store.search(one, asked) == search_records(one, asked, records)
         assert {"fox", "red"} <= set(counted)
+
+
+async def test_postgresql_reads_no_more_from_the_sixth_search_on(fresh_postgres, bounded):
+    """A statement is planned for any value once it was sent five times: to see that all is one tenant's, no table is read."""
+    whole = Query(collection="observations")
+
+    async def searched(times):
+        async with open_store(f"{fresh_postgres}?pool_size=1") as store:
+            if not times:
+                await store.apply([Add([remembered(Scope(), number, number) for number in range(500)])])
+                await store.reindex("observations")
+            for _ in range(times):
+                assert [match.id for match in (await store.search(whole, ("blue",))).found] == ["n77"]
+        connection = await asyncpg.connect(fresh_postgres)
+        read = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = $1"
+        seen = await connection.fetchval(read, SHAPES["observations"].table)
+        await connection.close()
+        return seen
+
+    before = await searched(0)
+    assert await searched(10) - before < 500
