@@ -13,13 +13,11 @@ MOST_SECONDS = 0.5
 LONGEST = getattr(requests, "MAX_CONTENT_BYTES", 2**20)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def only_own_objects():
     """As in a server of its own: the collector does not look through what other tests left in this process."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
