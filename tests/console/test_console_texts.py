@@ -15,7 +15,7 @@ from octavo.server.console.asking import SIGNALS
 from octavo.server.console.sessions import SHOWING
 from octavo.server.console.texts import CHINESE, SENTENCES, TITLES, translate
 from octavo.server.problems import CODES
-from octavo.server.routing import Admitted, listing_names
+from octavo.server.routing import Admitted, require_names
 
 CONSOLE = Path(octavo.__file__).parent / "server" / "console"
 TEMPLATES = CONSOLE / "templates"
@@ -35,7 +35,7 @@ def test_every_refusal_of_the_console_is_translated():
     """Each that stands in its code or in what its pages share with routes, and what is told of every status."""
     raised = re.compile(r"""(?:HTTPException\(|problem\(|NotFound\()\s*(?:\d+,\s*)?f?"([^"]+)\"""")
     sources = [page.read_text("utf-8") for page in CONSOLE.rglob("*.py")]
-    sources += map(inspect.getsource, (Admitted, listing_names))
+    sources += map(inspect.getsource, (Admitted, require_names))
     said = {re.sub(r"\{[^}]*\}", "{}", text) for source in sources for text in raised.findall(source)}
     assert len(said) >= 10
     assert said - set(SENTENCES) == set()

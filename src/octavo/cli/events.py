@@ -104,7 +104,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
         newest = await find(msgspec.structs.replace(query, limit=1))
         begun = newest[-1].created_at if newest else now()
         # Seen is looked up before the page is: what comes in between is shown by one or by the other.
-        seen = await _since(find, query, begun - _LATE) if follow else {}
+        seen = await _find_since(find, query, begun - _LATE) if follow else {}
         page = await find(msgspec.structs.replace(query, limit=limit))
         rows.show([to_event(record) for record in page])
         seen.update((record.key, record) for record in page)
@@ -112,7 +112,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
         while follow:
             await asyncio.sleep(pause)
             try:
-                fresh = await _since(find, query, begun - _LATE)
+                fresh = await _find_since(find, query, begun - _LATE)
                 down = False
             except StoreUnavailable as error:
                 if not down:
@@ -287,7 +287,7 @@ def _open_named(named: str) -> BaseMemoryStore:
     return made
 
 
-async def _since(
+async def _find_since(
     find: Callable[[Query], Awaitable[list[Record]]], query: Query, since: datetime
 ) -> dict[tuple[str, str], Record]:
     since = max(since, query.since) if query.since is not None else since

@@ -130,17 +130,19 @@ async def show_command(call: CommandCall, id_: str) -> int:
     _say_history(call, history[::-1])
     if sources:
         call.say("")
-        rows = [(_text(record), record.kind or "-", *_which(record)) for record in sources]
+        rows = [
+            (content(record.text, record.data), record.kind or "-", *_columns(record)) for record in sources
+        ]
         call.say_table((TEXT, "KIND", "SOURCE", WHEN, "OWNER", "ID"), rows)
     return call.document(memory=fact, history=history, sources=[_document(record) for record in sources])
 
 
 def _show_records(call: CommandCall, records: Sequence[Record]) -> int:
     for record in records:
-        source, _, owner, name = _which(record)
+        source, _, owner, name = _columns(record)
         _say_one(
             call,
-            _text(record),
+            content(record.text, record.data),
             record.metadata,
             owner=owner,
             source=source,
@@ -162,11 +164,7 @@ async def _read(memory: AsyncMemory, ids: Sequence[str]) -> list[Record]:
     return sorted(found, key=lambda record: ids.index(record.id))
 
 
-def _text(record: Record) -> str:
-    return content(record.text, record.data)
-
-
-def _which(record: Record) -> tuple[str, str, str, str]:
+def _columns(record: Record) -> tuple[str, str, str, str]:
     scope = record.scope
     owner = owner_text(scope.user, scope.agent, scope.session)
     return SOURCE_OF[record.collection], column_time(record.updated_at or record.created_at), owner, record.id
@@ -176,7 +174,7 @@ def _document(record: Record) -> dict[str, Any]:
     scope = record.scope
     return {
         "id": record.id,
-        "text": _text(record),
+        "text": content(record.text, record.data),
         "when": record.updated_at or record.created_at,
         "source": SOURCE_OF[record.collection],
         "kind": record.kind,

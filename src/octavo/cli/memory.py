@@ -251,7 +251,7 @@ async def forget_command(
         )
     scrubs = local_path(call.settings.database.dsn) is not None if scrub is None else scrub
     async with open_memory(call) as memory:
-        beside = _beside(call, memory)
+        beside = _parts_beside(call, memory)
         if scrub_alone:
             return _tell_scrubbed(call, await _scrub(call, memory, beside))
         asked = {**whose, **beside, "keep_rejected": keep_rejected}
@@ -271,7 +271,7 @@ async def forget_command(
     return call.document(ok=certificate.scrub != "found", certificate=certificate)
 
 
-def _beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
+def _parts_beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
     """What stands beside the store; the vault's files may be another tenant's where one is named."""
     settings, vault = call.settings, None
     if settings.vault.enabled and "service.tenant" not in call.overrides:

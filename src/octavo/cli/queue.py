@@ -138,7 +138,7 @@ def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) ->
     missing: list[str] = []
     if ids or everything:
         with Spool(folder) as spool:
-            missing = _missing(spool, ids)
+            missing = _find_missing(spool, ids)
             revived = spool.revive(None if everything else ids)
         call.say(f"put {pluralize(revived, 'dead letter')} back into the queue")
     stored, left, error = 0, 0, ""
@@ -166,7 +166,7 @@ def discard_command(call: CommandCall, ids: tuple[str, ...], everything: bool, y
     """
     spool = Spool(_folder(call))
     _check_chosen(ids, everything)
-    missing = _missing(spool, ids)
+    missing = _find_missing(spool, ids)
     count = spool.dead.count if everything else len(set(ids)) - len(missing)
     if count and not yes:
         call.confirm(f"Forget {pluralize(count, 'dead letter')} for ever?")
@@ -239,7 +239,7 @@ def _check_chosen(ids: Sequence[str], everything: bool) -> None:
         )
 
 
-def _missing(spool: Spool, ids: Sequence[str]) -> list[str]:
+def _find_missing(spool: Spool, ids: Sequence[str]) -> list[str]:
     there = {letter.id for letter in spool.dead} if ids else set()
     return [id_ for id_ in dict.fromkeys(ids) if id_ not in there]
 

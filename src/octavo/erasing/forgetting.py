@@ -86,8 +86,8 @@ class _Erasure:
     async def count(self) -> Certificate:
         """What would be removed."""
         self._removed += await self._tally()
-        self._removed["vector markers"] += len(await self._naming_markers())
-        waiting_ops, dead_ops = await asyncio.to_thread(self.parts.queued)
+        self._removed["vector markers"] += len(await self._find_markers())
+        waiting_ops, dead_ops = await asyncio.to_thread(self.parts.read_queued)
         self._removed["queued writes"] += sum(self._drop_owned(ops) != ops for ops in waiting_ops)
         self._removed["dead letters"] += sum(self._drop_owned(ops) != ops for ops in dead_ops)
         return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", digests=0)
@@ -189,7 +189,7 @@ class _Erasure:
             for space in await index.spaces():
                 for start in range(0, len(entries), _AT_ONCE):
                     await index.drop(space.name, entries[start : start + _AT_ONCE])
-        for marker in await self._naming_markers():
+        for marker in await self._find_markers():
             others = [key for key in keys_in(marker) if not self._owns(key)]
             await store.apply([remove_markers([marker]), Add(markers(others))])
             self._removed["vector markers"] += 1
@@ -198,7 +198,7 @@ class _Erasure:
         owner = getattr(key.scope, self.subject.part, None) == self.subject.name
         return owner or key.entry in self._keys
 
-    async def _naming_markers(self) -> list[Record]:
+    async def _find_markers(self) -> list[Record]:
         found = await self.parts.store.find(markers_query(self.subject.tenant))
         return [marker for marker in found if any(self._owns(key) for key in keys_in(marker))]
 

@@ -72,7 +72,7 @@ class StoreParts:
 
         return await asyncio.to_thread(work)
 
-    def queued(self) -> tuple[list[list[Op]], list[list[Op]]]:
+    def read_queued(self) -> tuple[list[list[Op]], list[list[Op]]]:
         """The ops of all writes that wait, and of those that were given up."""
         folder = self.queue_folder
         if folder is None:
@@ -166,6 +166,6 @@ async def _find_held_by_others(parts: StoreParts, digester: Digester, digests: D
             query = Query(collection=collection, scope=Scope(tenant=tenant))
             async for page in walk(parts.store, query, _PAGE, _PAGE_BYTES):
                 await asyncio.to_thread(look, page)
-    for written in await asyncio.to_thread(parts.queued):
+    for written in await asyncio.to_thread(parts.read_queued):
         look([record for ops in written for op in ops if isinstance(op, Add) for record in op.records])
     return held

@@ -56,11 +56,11 @@ class OctavoHistoryProvider(SessionItems, HistoryProvider):  # type: ignore[misc
 
     async def get_messages(self, session_id: str | None, **_: Any) -> list[Message]:
         """The latest messages of a session, oldest first."""
-        return await self.at(session_id or DEFAULT_SESSION).aload(self.limit)
+        return await self.for_session(session_id or DEFAULT_SESSION).aload(self.limit)
 
     async def save_messages(self, session_id: str | None, messages: Sequence[Message], **_: Any) -> None:
         """Keep messages of a session; those at the beginning that were kept before are not kept again."""
-        await self.at(session_id or DEFAULT_SESSION).aadd(messages)
+        await self.for_session(session_id or DEFAULT_SESSION).aadd(messages)
 
     @on_store_loop
     async def aload(self, limit: int | None = None) -> list[Message]:

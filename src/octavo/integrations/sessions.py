@@ -28,7 +28,7 @@ class SessionItems(BoundStore):
         self.session_id = session_id
         self.user_id = user_id
 
-    def at(self, session_id: str) -> Self:
+    def for_session(self, session_id: str) -> Self:
         """The same for another session, on the same store."""
         other = copy.copy(self)
         other.session_id = session_id

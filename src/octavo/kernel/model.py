@@ -6,6 +6,7 @@
 import base64
 import functools
 import hashlib
+import operator
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -199,7 +200,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Answer this question from the given records: filtered, in order, cut to the page asked for."""
         # Looked up in a tuple, the ids of a long list would cost their square.
         asked = self if self.ids is None else msgspec.structs.replace(self, ids=frozenset(self.ids))
-        return self.page(sorted((record for record in records if asked.matches(record)), key=_rank))
+        return self.page(
+            sorted((record for record in records if asked.matches(record)), key=operator.attrgetter("rank"))
+        )
 
     def page(self, found: list[Record]) -> list[Record]:
         """Cut the page asked for out of all matches, given oldest first."""
@@ -274,10 +277,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _has_expired(expires_at: datetime | None, at: datetime) -> bool:
     return expires_at is not None and expires_at <= at
-
-
-def _rank(record: Record) -> Rank:
-    return record.rank
 
 
 class Add(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="op", tag="add"):

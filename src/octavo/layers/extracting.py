@@ -89,7 +89,7 @@ class TextExtraction:
             await asyncio.sleep(random.random() * _PAUSE_SECONDS * (ROUNDS - rounds))  # noqa: S311
         # Before what is known: whoever adds a fact after this was read makes this text be decided again.
         self._noted = await OwnerNotes.read(self._shared.store, self._scope, self._shared.digest_key)
-        known = await self._known(text)
+        known = await self._find_known(text)
         decisions = await self._decide(text, known)
         if not decisions and again is not None:
             decisions = [_correct(again, known)]
@@ -105,7 +105,7 @@ class TextExtraction:
             found += [outcome] if written else await self._outcomes(decision.content, rounds - 1, decision)
         return found
 
-    async def _known(self, text: str) -> dict[str, Record]:
+    async def _find_known(self, text: str) -> dict[str, Record]:
         """What there is to compare with, the nearest first."""
         at = self._shared.clock()
         recalled, profile, events = await asyncio.gather(
@@ -135,7 +135,7 @@ class TextExtraction:
     async def _decide(self, text: str, known: dict[str, Record]) -> list[Decision]:
         decisions = await self._extractor.decide(
             text,
-            [_known(record) for record in known.values()],
+            [_to_known(record) for record in known.values()],
             owner_type=self._owner.type,
             at=self._said_at,
         )
@@ -148,7 +148,7 @@ class TextExtraction:
             reason = reasons.say("rejected", decision.content)
             decision = msgspec.structs.replace(decision, action="ignore", reason=reason)
             # Without the fact: what is not to be learnt must not live on in the log.
-            at, facts = self._shared.after(None), {"source_id": self._source, "rejected": True}
+            at, facts = self._shared.now_after(None), {"source_id": self._source, "rejected": True}
             step = remark_step(None, self._scope, decision.layer, reason, at, facts)
             return step, _outcome(decision, "ignore", None)
         if decision.action == "update" and target is not None:
@@ -159,7 +159,7 @@ class TextExtraction:
                 return step, _outcome(decision, "update", changed, supersedes=target.text)
             decision = msgspec.structs.replace(decision, action="ignore")
         if decision.action == "ignore":
-            at = self._shared.after(None if target is None else target.updated_at)
+            at = self._shared.now_after(None if target is None else target.updated_at)
             facts = {**self._facts(decision), "content": decision.content}
             step = remark_step(target, self._scope, decision.layer, decision.reason, at, facts)
             return step, _outcome(decision, "ignore", target)
@@ -191,7 +191,7 @@ class TextExtraction:
         sources = [*dict.fromkeys([*(target.data.get("sources") or ()), self._source])][-SOURCES:]
         return next_version(
             target,
-            self._shared.after(target.updated_at),
+            self._shared.now_after(target.updated_at),
             {"sources": sources, **_describe(decision)},
             kind=decision.category,
             text=decision.content,
@@ -211,7 +211,7 @@ def _describe(decision: Decision) -> dict[str, Any]:
     return told if at is None else {**told, "happened_at": at.isoformat()}
 
 
-def _known(record: Record) -> Known:
+def _to_known(record: Record) -> Known:
     return Known(
         id=record.id,
         layer=LAYER_OF[record.collection],

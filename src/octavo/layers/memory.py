@@ -261,7 +261,7 @@ class LayeredMemory(LayerReading):
 
         async def attempt() -> ChangeStep:
             before = await self._find(memory_id, user_id, agent_id, layer)
-            return revise_step(before, changes, shared.after(before.updated_at), why, shared.event_ttl)
+            return revise_step(before, changes, shared.now_after(before.updated_at), why, shared.event_ttl)
 
         return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
 
@@ -284,7 +284,7 @@ class LayeredMemory(LayerReading):
 
         async def attempt() -> ChangeStep:
             before = await self._find(memory_id, user_id, agent_id, layer)
-            at = shared.after(before.updated_at)
+            at = shared.now_after(before.updated_at)
             said = why or reasons.say("deleted", before.text)
             step = remove_step(before, "delete", said, at, {"rejected": True} if forever else None)
             if forever:
@@ -363,7 +363,7 @@ class LayeredMemory(LayerReading):
             while (first.version or 0) - 1 in by_version:
                 first = by_version[(first.version or 0) - 1]
             present = None if last.after is None else await self._find_version(last)
-            at = shared.after(last.created_at)
+            at = shared.now_after(last.created_at)
             step = undo_step(first, last, newest.scope, present, why, at, metadata)
             return await self._lift_rejection(step, last)
 

@@ -81,7 +81,7 @@ def describe_update(before: State, after: State) -> str:
     if spell(before.metadata) != spell(after.metadata):  # to Python, 1 == True
         changes.append("元数据已更改" if zh else "the metadata changed")
     if (before.expires_at, _is_permanent(before)) != (after.expires_at, _is_permanent(after)):
-        changes.append(_ending(after, zh))
+        changes.append(_describe_ending(after, zh))
     if not changes:
         return "记忆已更改。" if zh else "The memory changed."
     if zh:
@@ -108,7 +108,7 @@ def _is_permanent(state: State) -> bool:
     return bool(state.data.get("is_permanent"))
 
 
-def _ending(state: State, zh: bool) -> str:
+def _describe_ending(state: State, zh: bool) -> str:
     if state.expires_at is not None:
         when = _moment(state.expires_at)
         return f"改为于{when}过期" if zh else f"it now expires at {when}"

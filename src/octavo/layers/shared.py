@@ -89,7 +89,7 @@ class Shared:
         """The one lock of this process for that owner or memory."""
         return self._locks.setdefault(of, asyncio.Lock())
 
-    def after(self, earlier: datetime | None) -> datetime:
+    def now_after(self, earlier: datetime | None) -> datetime:
         """Now, and in any case after that: a clock that is set back must not turn a history around."""
         at = self.clock()
         return at if earlier is None else max(at, earlier + _TICK)
@@ -213,7 +213,7 @@ class Shared:
             steps = []
             for record in new:
                 reason = reasons.describe_expiry(record.text, record.expires_at or record.created_at)
-                steps.append(remove_step(record, "expire", reason, self.after(record.updated_at)))
+                steps.append(remove_step(record, "expire", reason, self.now_after(record.updated_at)))
             status, won = await self.take(steps)
             if status == "queued":  # they will be removed when the store is back, and counted by nobody
                 return total

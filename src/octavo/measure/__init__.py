@@ -90,7 +90,7 @@ class Trial:
         self._data = data
         self._tenant = tenant or new_tenant()
         dice = Random(seed)  # noqa: S311 - a draw, not a secret
-        self._plan = [(talk, case, _other(data, at, dice)) for at, talk, case in _cases(data)]
+        self._plan = [(talk, case, _pick_other(data, at, dice)) for at, talk, case in _cases(data)]
         asked = {id(talk) for own, _, other in self._plan for talk in (own, other) if talk}
         self._talks = [talk for talk in data.talks if id(talk) in asked]
         self._records = 0
@@ -180,13 +180,13 @@ class Trial:
         started = time.perf_counter()
         # Other words than the question's, or a model that remembers texts would seem faster than it is.
         recall = self._recall(talk)
-        await recall.recall(f"{case.question} ?", self._of(talk), collections=(COLLECTION,))
+        await recall.recall(f"{case.question} ?", self._scope_of(talk), collections=(COLLECTION,))
         return time.perf_counter() - started
 
     async def _answer(
         self, talk: Talk, case: Case, other: Talk | None, notes: dict[str, int]
     ) -> AskedQuestion:
-        here, recall = self._of(talk), self._recall(talk)
+        here, recall = self._scope_of(talk), self._recall(talk)
         started = time.perf_counter()
         hits = await recall.recall(case.question, here, LIMIT, collections=(COLLECTION,))
         ms = (time.perf_counter() - started) * 1000
@@ -199,7 +199,7 @@ class Trial:
             sessions = tuple(each.session for each in spoken)
         apart = None
         if other is not None:
-            there, recall = self._of(other), self._recall(other)
+            there, recall = self._scope_of(other), self._recall(other)
             elsewhere = await recall.recall(case.question, there, 1, collections=(COLLECTION,))
             apart = elsewhere.probably_absent
         return AskedQuestion(
@@ -227,7 +227,7 @@ class Trial:
         ended = max(said.created_at for said in talk.said)
         return Recall(self._store, clock=lambda: ended)
 
-    def _of(self, talk: Talk) -> Scope:
+    def _scope_of(self, talk: Talk) -> Scope:
         return Scope(tenant=self._tenant, user=talk.user)
 
 
@@ -269,7 +269,7 @@ def _cases(data: Data) -> Iterator[tuple[int, Talk, Case]]:
             yield at, talk, case
 
 
-def _other(data: Data, at: int, dice: Random) -> Talk | None:
+def _pick_other(data: Data, at: int, dice: Random) -> Talk | None:
     """Some other talk, to ask the same question of."""
     if len(data.talks) < 2:
         return None

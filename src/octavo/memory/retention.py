@@ -106,7 +106,7 @@ class RetentionSweep:
             return
         all_of_it = Query(collection=collection, scope=Scope(tenant=tenant))
         until = None if days is None else subtract_age(timedelta(days=days), self._clock())
-        waiting = await self._waiting(tenant) if collection == "messages" else set()
+        waiting = await self._find_waiting(tenant) if collection == "messages" else set()
         cursor: Cursor = START
         stay = conflicts = 0  # records that were passed by, and removals in a row that others overtook
         while page := await list_heads(
@@ -138,7 +138,7 @@ class RetentionSweep:
             stay += len(chosen) if dry_run else max(len(chosen) - count, 0)
             cursor = chosen[-1].cursor
 
-    async def _waiting(self, tenant: str) -> set[str]:
+    async def _find_waiting(self, tenant: str) -> set[str]:
         """The messages whose facts are still to be found."""
         notes = Query(collection=PENDING, kinds=(FACTS,), scope=Scope(tenant=tenant))
         return {note.data["message"] async for page in walk(self._store, notes) for note in page}

@@ -323,12 +323,12 @@ class StoreAsOf(Wrap):
     async def find(self, query: Query) -> list[Record]:
         """What answers the query, as it was."""
         store, asked = self._translate(query)
-        return [record for record in await store.find(asked) if self._existed(query, record)]
+        return [record for record in await store.find(asked) if self._did_exist(query, record)]
 
     async def heads(self, query: Query) -> list[Head]:
         """The same without texts and bodies."""
         store, asked = self._translate(query)
-        return [head for head in await list_heads(store, asked) if self._existed(query, head)]
+        return [head for head in await list_heads(store, asked) if self._did_exist(query, head)]
 
     async def tally(self, query: Query) -> Tally:
         """How many there were."""
@@ -345,6 +345,6 @@ class StoreAsOf(Wrap):
         store = self._facts if query.collection in COLLECTIONS.values() else self.inner
         return store, msgspec.structs.replace(query, until=until)
 
-    def _existed(self, query: Query, found: Record | Head) -> bool:
+    def _did_exist(self, query: Query, found: Record | Head) -> bool:
         changed_at = found.updated_at or found.created_at
         return query.collection not in _REWRITTEN or changed_at <= self._at

@@ -24,7 +24,7 @@ from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.memory.retention import RetentionSweep
 from octavo.server.access import MCP, Cors, Door
-from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, readable
+from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, render
 from octavo.server.logs import Secrets
 from octavo.server.metrics import Metrics, answer_metrics
 from octavo.server.openapi import docs_page, document
@@ -156,7 +156,7 @@ def create(
 def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
     async def invalid(request: Request, error: Exception) -> Response:
         told = error.errors() if isinstance(error, RequestValidationError) else ()
-        return readable(request.scope, problem(422, sentence(told)), page)
+        return render(request.scope, problem(422, sentence(told)), page)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
@@ -169,7 +169,7 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
             methods = {method for route in found for method in getattr(route, "methods", None) or ()}
             headers = {"Allow": ", ".join(sorted(methods))}
             detail = f"this path takes {headers['Allow']}"
-        return readable(request.scope, problem(error.status_code, detail, headers), page)
+        return render(request.scope, problem(error.status_code, detail, headers), page)
 
     async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, OctavoError)  # noqa: S101 - what it is registered for
@@ -178,13 +178,13 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
         told = refusal(error, secrets, request.scope.get(REQUEST_ID, ""), admin=admin)
         if told is None:
             raise error
-        return readable(request.scope, told, page)
+        return render(request.scope, told, page)
 
     async def unknown(request: Request, _: Exception) -> Response:
         # The traceback is in the log, under the same id; the caller gets nothing that could be a secret.
         name = request.scope.get(REQUEST_ID, "")
         told = f"the server failed; its log says why at request_id {name}"
-        return readable(request.scope, problem(500, told, {"X-Request-ID": name}), page)
+        return render(request.scope, problem(500, told, {"X-Request-ID": name}), page)
 
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

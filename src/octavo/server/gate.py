@@ -127,7 +127,7 @@ class _Passage:
         self._id = given if known else randomness.token_hex(8).encode()
         if _ENCODED_SLASH.search(scope.get("raw_path") or b""):
             # A copy: the path that the server itself holds must stay one that can be written down.
-            scope = {**scope, "path": _unquoted(scope["raw_path"])}
+            scope = {**scope, "path": _unquote(scope["raw_path"])}
         scope[REQUEST_ID] = self._id.decode()
         self._scope = scope
         self._caller: str | None = None  # who holds the slot, if one is held
@@ -166,15 +166,15 @@ class _Passage:
         try:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
-                refused = await self._refused()
-                app = self._gate.app if refused is None else readable(self._scope, refused, self._gate.page)
+                refused = await self._find_refusal()
+                app = self._gate.app if refused is None else render(self._scope, refused, self._gate.page)
                 await app(self._scope, self._read, self._answer)
         except TimeoutError:
             if self._status or not limit.expired():
                 raise
             late = f"not done within {seconds:g} s; a write may still have been kept"
             told = problem(504, late, {"Retry-After": "1"})
-            answer = readable(self._scope, told, self._gate.page)
+            answer = render(self._scope, told, self._gate.page)
             await answer(self._scope, self._receive, self._answer)
         finally:
             self._let_go()
@@ -190,7 +190,7 @@ class _Passage:
         if access_log.isEnabledFor(logging.INFO):
             _tell(self._scope, status, seconds)
 
-    async def _refused(self) -> Response | None:
+    async def _find_refusal(self) -> Response | None:
         """Why this request goes no further; None when it does."""
         scope, door = self._scope, self._gate.door
         if not door.needs_key and (stranger := door.refuse_stranger(self._headers)) is not None:
@@ -204,7 +204,7 @@ class _Passage:
         if not batched and not self._take_slot(f"address {client[0] if client else ''}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
         if path == SIGN_IN and not batched:
-            return self._unusable(method, path)
+            return self._check_body(method, path)
         try:
             caller = await door.caller(method, path, scope["headers"])
         except OctavoError as error:
@@ -217,9 +217,9 @@ class _Passage:
         scope[CALLER] = caller
         if caller.key_id is not None and not batched and not self._take_slot(f"key {caller.key_id}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
-        return self._unusable(method, path)
+        return self._check_body(method, path)
 
-    def _unusable(self, method: str, path: str) -> Response | None:
+    def _check_body(self, method: str, path: str) -> Response | None:
         """Why the body cannot be read; None when it can be."""
         kind = self._headers.get(b"content-type")
         if kind is not None and method in ("POST", "PUT"):
@@ -230,15 +230,13 @@ class _Passage:
                     415, "the body must be JSON: send it with the header `Content-Type: application/json`"
                 )
         length = self._headers.get(b"content-length", b"")
-        return (
-            problem(413, self._limit, _CLOSE) if length.isdigit() and self._too_large(int(length)) else None
-        )
+        return problem(413, self._limit, _CLOSE) if length.isdigit() and self._exceeds(int(length)) else None
 
     async def _read(self) -> Message:
         """The next piece of the body; its length need not have been announced, nor be what was announced."""
         message = await self._next_piece()
         size = len(message.get("body", b""))
-        if self._too_large(self._seen):
+        if self._exceeds(self._seen):
             raise HTTPException(413, self._limit, _CLOSE)
         if self._caller is not None and size:
             if not self._gate.room.take(self._caller, size):
@@ -294,7 +292,7 @@ class _Passage:
                 self._gate.room.give_back(self._caller, self._room)
         self._caller, self._room = None, 0
 
-    def _too_large(self, size: int) -> bool:
+    def _exceeds(self, size: int) -> bool:
         return size > self._gate.server.max_body_bytes
 
     @property
@@ -304,7 +302,7 @@ class _Passage:
         )
 
 
-def readable(scope: Scope, told: Response, page: AsPage | None) -> Response:
+def render(scope: Scope, told: Response, page: AsPage | None) -> Response:
     """A refusal as its reader wants it: people are shown a page."""
     return told if page is None or not is_console(path_of(scope)) else page(scope, told)
 
@@ -316,7 +314,7 @@ def path_of(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
-def _unquoted(raw: bytes) -> str:
+def _unquote(raw: bytes) -> str:
     """The path with its names told apart: a slash that was written as %2F belongs to a name."""
     names = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
     return "/".join(unquote(name).replace("/", SLASH) for name in names)

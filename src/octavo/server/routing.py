@@ -124,7 +124,7 @@ class Admitted(Request):
         return whose
 
 
-def listing_names(store: Store) -> ListsNames:
+def require_names(store: Store) -> ListsNames:
     """The store, if it can list names."""
     if not isinstance(store, ListsNames):
         raise HTTPException(
@@ -161,7 +161,7 @@ class QuickRoute(APIRoute):
                 unknown = [{"type": "extra_forbidden", "loc": ("parameters", name)} for name in query]
                 raise RequestValidationError(unknown)
             # What the path says comes last: no query can stand in for it.
-            given = checked(
+            given = validate(
                 "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}
             )
             values = {name: getattr(given, name) for name in names}
@@ -206,12 +206,12 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
         ) from None
     except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, thousands of brackets
         raise HTTPException(400, "the body cannot be read as JSON") from None
-    found = checked("body", kind.validate_python, value)
+    found = validate("body", kind.validate_python, value)
     await let_others(len(raw))
     return found
 
 
-def checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
+def validate(where: str, check: Callable[[Any], Any], value: Any) -> Any:
     """What pydantic makes of a value; what does not fit is said to be in this part of the request."""
     try:
         return check(value)

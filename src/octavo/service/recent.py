@@ -73,7 +73,7 @@ class Recent:
     def of(self, collection: str, session: str, limit: int | None = None) -> list[Record]:
         """Copies of a session's newest, newest first."""
         held = self._sessions.get((collection, session))
-        newest = sorted(held.records.values() if held else (), key=_rank, reverse=True)
+        newest = sorted(held.records.values() if held else (), key=lambda one: one.rank, reverse=True)
         return [sealed.record for sealed in newest[:limit]]
 
     def _forget(self, key: tuple[str, str], session: _RecentSession) -> None:
@@ -85,7 +85,3 @@ def _size(held: StoredRecord) -> int:
     return (
         size_of(held.data_json, held.metadata_json, held.text) + 1000
     )  # ids, times, and the dicts they are found by
-
-
-def _rank(held: StoredRecord) -> tuple[object, ...]:
-    return held.rank

@@ -237,13 +237,13 @@ def event_id(session_key: str, obs_id: str) -> str:
 
 def user_of(obs: Any) -> str | None:
     """Whose an observation is: its user's, or else its actor's if that is a name; "" when it says that it is nobody's."""
-    user_id, actor = _given(obs, "user_id"), _given(obs, "actor")
+    user_id, actor = _read_field(obs, "user_id"), _read_field(obs, "actor")
     if user_id is not None:
         return user_id if isinstance(user_id, str) else None
     return actor if isinstance(actor, str) and is_name(actor) else None
 
 
-def _given(obs: Any, name: str) -> Any:
+def _read_field(obs: Any, name: str) -> Any:
     """What a mapping, or any object with an observation's attributes, says of this."""
     return obs[name] if isinstance(obs, Mapping) and name in obs else getattr(obs, name, None)
 
@@ -258,8 +258,8 @@ def event_to_record(
     held = fields_of(obs)
     if scope.user is None:
         scope = msgspec.structs.replace(scope, user=user_of(obs))
-    payload = to_plain("payload", _given(obs, "payload"))
-    kind = to_plain("obs_type", _given(obs, "obs_type"))
+    payload = to_plain("payload", _read_field(obs, "payload"))
+    kind = to_plain("obs_type", _read_field(obs, "obs_type"))
     if kind is None:
         raise InvalidRecord(
             'an event is made of an observation, such as Observation(ObservationType.MESSAGE, MessagePayload("hello")), '
@@ -269,15 +269,15 @@ def event_to_record(
         raise InvalidRecord(
             f"obs_type must be an ObservationType or a word; got {kind!r} of a {type(obs).__name__}"
         )
-    obs_id = _given(obs, "obs_id") or new_id("obs_")
-    observed_at = _given(obs, "timestamp")
+    obs_id = _read_field(obs, "obs_id") or new_id("obs_")
+    observed_at = _read_field(obs, "timestamp")
     data = {
         "obs_id": str(obs_id),
-        "source_name": str(_given(obs, "source_name") or ""),
-        "actor": to_plain("actor", _given(obs, "actor")),
+        "source_name": str(_read_field(obs, "source_name") or ""),
+        "actor": to_plain("actor", _read_field(obs, "actor")),
         "payload": payload,
         "gate_result": to_plain("gate_result", gate_result),
-        "metadata": to_plain("metadata", _given(obs, "metadata") or {}),
+        "metadata": to_plain("metadata", _read_field(obs, "metadata") or {}),
         "timestamp": _format_time(observed_at) if observed_at is not None else at.isoformat(),
     }
     if extra := {
@@ -301,12 +301,12 @@ def event_to_record(
 
 def event_of(record: Record, status: WriteStatus = "stored") -> EventRecord:
     """The event that was kept in this record."""
-    told = {"obs_id": "", "payload": None, "timestamp": record.created_at, **_shared(record)}
+    told = {"obs_id": "", "payload": None, "timestamp": record.created_at, **_common_fields(record)}
     told |= {"event_id": record.id, "obs_type": record.kind, "status": status}
     return msgspec.convert(told, EventRecord)
 
 
-def _shared(record: Record) -> dict[str, Any]:
+def _common_fields(record: Record) -> dict[str, Any]:
     """What the record of an event or a turn says, by the names of their fields."""
     return {
         **{name: value for name, value in record.data.items() if value is not None},
@@ -362,7 +362,7 @@ def turn_end(
 
 def turn_of(record: Record, written: WriteStatus = "stored") -> TurnRecord:
     """The turn that was kept in this record."""
-    told = {"input_event_id": "", **_shared(record)}
+    told = {"input_event_id": "", **_common_fields(record)}
     told |= {"turn_id": record.id, "status": record.kind, "written": written}
     return msgspec.convert(told, TurnRecord)
 

@@ -17,14 +17,14 @@ BAD_TEXTS = (("a\0b", "holds a NUL character"), (HALF, "holds half a surrogate p
 BAD_NAMES = (*BAD_TEXTS, ("x" * 256, "is 256 bytes long, at most 255 are kept"))
 
 
-def _deep(levels: int) -> dict[str, Any]:
+def _make_deep(levels: int) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for _ in range(levels - 1):
         body = {"a": body}
     return body
 
 
-def _shared(levels: int) -> dict[str, Any]:
+def _make_shared(levels: int) -> dict[str, Any]:
     """A few lists, each of which stands twice in the next: written out they are 2**levels."""
     body: list[Any] = [None]
     for _ in range(levels - 2):
@@ -48,17 +48,17 @@ RECORDS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"text": "x" * (MAX_RECORD_BYTES + 1)}, _LARGE),
     ({"text": "计" * (MAX_RECORD_BYTES // 3)}, _LARGE),
     ({"data": {"a": "x" * MAX_RECORD_BYTES}}, _LARGE),
-    ({"data": _shared(40)}, _LARGE),
+    ({"data": _make_shared(40)}, _LARGE),
     ({"data": dict.fromkeys(map(str, range(10_000)), "x" * 100_000)}, _LARGE),
     ({"data": {"a": [["x" * 100_000] * 10_000] * 10_000}}, _LARGE),
-    ({"metadata": _shared(40)}, _LARGE),
+    ({"metadata": _make_shared(40)}, _LARGE),
     ({"data": {"a": float("nan")}}, "data holds nan"),
     ({"data": {"a": [float("inf")]}}, "data holds inf"),
     ({"metadata": {"a": {"b": -float("inf")}}}, "metadata holds -inf"),
     ({"data": {"a": [-(2**63) - 1]}}, "does not fit 64 bits"),
     ({"metadata": {"a": 2**64}}, "does not fit 64 bits"),
-    ({"data": _deep(5000)}, "data is nested deeper than 64 levels"),
-    ({"metadata": _deep(65)}, "metadata is nested deeper than 64 levels"),
+    ({"data": _make_deep(5000)}, "data is nested deeper than 64 levels"),
+    ({"metadata": _make_deep(65)}, "metadata is nested deeper than 64 levels"),
     ({"data": {"a": object()}}, "data cannot be written as JSON"),
     ({"data": [1]}, "data must be a dict"),
     ({"data": None}, "data must be a dict"),
@@ -81,8 +81,8 @@ CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     *(({name: {bad: bad}}, f"{name} {said}") for name in ("data", "merge", "metadata") for bad, said in BAD_TEXTS),
     ({"data": {"a": float("nan")}}, "data holds nan"),
     ({"merge": {"a": 2**64}}, "does not fit 64 bits"),
-    ({"merge": _deep(65)}, "merge is nested deeper than 64 levels"),
-    ({"merge": _shared(40)}, _LARGE),
+    ({"merge": _make_deep(65)}, "merge is nested deeper than 64 levels"),
+    ({"merge": _make_shared(40)}, _LARGE),
     ({"expires_at": datetime(1, 1, 1, tzinfo=UTC)}, "expires_at is outside the years"),
     ({"updated_at": datetime(1, 1, 1, tzinfo=UTC)}, "updated_at is outside the years"),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Describes, Searches, Store
 from octavo.testing.agreement import assert_same, spelling
-from octavo.testing.processes import BOARD, own, run_crowd, shared
+from octavo.testing.processes import BOARD, own_id, run_crowd, shared_id
 from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refuses
 from octavo.testing.texts import BODIES, NAMES
 
@@ -275,14 +275,14 @@ class Crowds(StoreUnderTest):
             tenant = new_id()
             reports = await run_crowd(self.url, tenant, processes, writes)
             writers = [f"w{number}" for number in range(processes)]
-            names = [BOARD, *(shared(number) for number in range(writes))]
-            names += [own(writer, number) for writer in writers for number in range(writes)]
+            names = [BOARD, *(shared_id(number) for number in range(writes))]
+            names += [own_id(writer, number) for writer in writers for number in range(writes)]
             async with self.opened() as store:
                 found = await store.find(Query(collection="messages", scope=Scope(tenant=tenant)))
                 tally = await store.tally(Query(collection="messages", scope=Scope(tenant=tenant)))
             assert Counter(record.id for record in found) == Counter(names)
             assert tally.total == sum(report.added for report in reports) == len(names)
-            merged = {own(writer, number): number for writer in writers for number in range(0, writes, 10)}
+            merged = {own_id(writer, number): number for writer in writers for number in range(0, writes, 10)}
             assert next(record.data for record in found if record.id == BOARD) == merged
             assert sum(report.merged for report in reports) == len(merged)
 

@@ -21,12 +21,12 @@ class WriterReport(msgspec.Struct, frozen=True):
     merged: int
 
 
-def shared(number: int) -> str:
+def shared_id(number: int) -> str:
     """An id that every writer adds."""
     return f"shared-{number}"
 
 
-def own(writer: str, number: int) -> str:
+def own_id(writer: str, number: int) -> str:
     """An id that only this writer adds."""
     return f"{writer}-{number}"
 
@@ -39,11 +39,11 @@ async def write(store: Store, tenant: str, writer: str, writes: int) -> WriterRe
 
     async def call(number: int) -> None:
         nonlocal added, merged
-        names = (shared(number), own(writer, number), BOARD)
+        names = (shared_id(number), own_id(writer, number), BOARD)
         notes = [Record(collection="messages", id=name, scope=scope, text=f"note {name}") for name in names]
         ops: list[Add | Change] = [Add(notes)]
         if number % 10 == 0:
-            ops.append(Change(query=board, merge={own(writer, number): number}))
+            ops.append(Change(query=board, merge={own_id(writer, number): number}))
         new, *changed = await store.apply(ops)
         added += new
         merged += sum(changed)

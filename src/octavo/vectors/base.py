@@ -206,11 +206,7 @@ def round_score(score: float) -> float:
 
 def take_nearest(found: list[Near], limit: int) -> list[Near]:
     """The nearest of these in their one order: by score, then by key."""
-    return sorted(found, key=_order)[:limit]
-
-
-def _order(near: Near) -> tuple[float, EntryKey]:
-    return (-near.score, near.key)
+    return sorted(found, key=lambda near: (-near.score, near.key))[:limit]
 
 
 def trust_nearest(found: list[Near], asked: int, limit: int) -> list[Near] | None:

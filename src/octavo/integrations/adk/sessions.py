@@ -54,7 +54,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
         deltas = _session_util.extract_json_safe_state_delta(state or {})
         revision = {"revision": str(uuid.uuid4())}
         record = Record(
-            collection=_ITEMS, id=_SESSION, scope=self._at(app_name, user_id, name), text=_UNSEARCHED,
+            collection=_ITEMS, id=_SESSION, scope=self._scope_at(app_name, user_id, name), text=_UNSEARCHED,
             data=deltas["session"], metadata=revision,
         )  # fmt: skip
         try:
@@ -73,12 +73,12 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     ) -> Session | None:
         """A session with its latest events and its state, or None."""
         config = config or GetSessionConfig()
-        scope = self._at(app_name, user_id, session_id.strip())
+        scope = self._scope_at(app_name, user_id, session_id.strip())
         found, events, user, app = await asyncio.gather(
             self._store.find(_item(scope, _SESSION)),
             self._store.find(self._events(scope, limit=config.num_recent_events)),
-            self._state(self._at(app_name, user_id, ""), _USER),
-            self._state(self._at(app_name, "", ""), _APP),
+            self._state(self._scope_at(app_name, user_id, ""), _USER),
+            self._state(self._scope_at(app_name, "", ""), _APP),
         )
         since = config.after_timestamp or 0.0
         items = [each.data[self.kept_as] for each in events]
@@ -89,9 +89,9 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     @on_store_loop
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """The sessions of a user, or of everybody, without their events; the one that was active last comes last."""
-        user = self._at(app_name, user_id, None)
+        user = self._scope_at(app_name, user_id, None)
         found = await self._store.find(Query(collection=_ITEMS, scope=user, ids=(_SESSION, _USER)))
-        app = await self._state(self._at(app_name, "", ""), _APP)
+        app = await self._state(self._scope_at(app_name, "", ""), _APP)
         users = {each.scope.user: each.data for each in found if each.id == _USER}
         sessions = [
             _session(each, app, users.get(each.scope.user, {}), []) for each in found if each.id == _SESSION
@@ -102,14 +102,14 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     @on_store_loop
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session with its events; what was learnt in it stays."""
-        scope = self._at(app_name, user_id, session_id)
+        scope = self._scope_at(app_name, user_id, session_id)
         items = Remove(_item(scope, _SESSION))
         await self._store.apply([items, Remove(self._events(scope))])
 
     @on_store_loop
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What all sessions of a user share in an app."""
-        return await self._state(self._at(app_name, user_id, ""), _USER)
+        return await self._state(self._scope_at(app_name, user_id, ""), _USER)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Keep an event and what it changes in the state, in one write.
@@ -125,7 +125,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     @on_store_loop
     async def _append(self, session: Session, event: Event) -> bool:
         """Whether it was new."""
-        scope = self._at(session.app_name, session.user_id, session.id)
+        scope = self._scope_at(session.app_name, session.user_id, session.id)
         item = event.model_dump(mode="json", by_alias=True, exclude_none=True)
         message = to_message(event)
         record = msgspec.structs.replace(
@@ -162,7 +162,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     def _put_states(self, app_name: str, user_id: str, deltas: dict[str, dict[str, Any]]) -> list[Op]:
         ops: list[Op] = []
         for name, user, delta in ((_APP, "", deltas["app"]), (_USER, user_id, deltas["user"])):
-            scope = self._at(app_name, user, "")
+            scope = self._scope_at(app_name, user, "")
             if delta:
                 ops.append(Add([Record(collection=_ITEMS, id=name, scope=scope, text=_UNSEARCHED)]))
                 ops.append(Change(query=_item(scope, name), merge=delta))
@@ -171,7 +171,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     def _events(self, scope: Scope, **clauses: Any) -> Query:
         return msgspec.structs.replace(self._query(marks=(EVENT,), **clauses), scope=scope)
 
-    def _at(self, app_name: str, user_id: str | None, session_id: str | None) -> Scope:
+    def _scope_at(self, app_name: str, user_id: str | None, session_id: str | None) -> Scope:
         return Scope(tenant=self._scope.tenant, user=user_id, agent=app_name, session=session_id)
 
 

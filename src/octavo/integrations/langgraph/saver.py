@@ -95,7 +95,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             collection=_CHECKPOINTS,
             id=checkpoint["id"],
             kind=_CHECKPOINT,
-            scope=self._at(thread, namespace),
+            scope=self._scope_at(thread, namespace),
             text=f"{told.get('source', _CHECKPOINT)} {told.get('step', '')}",
             data={
                 "checkpoint": self._dump(checkpoint),
@@ -120,7 +120,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     ) -> None:
         """Keep what a task wrote at a checkpoint; a task that did so before is not asked again, but for errors and the like."""
         thread, namespace = _thread_of(config)
-        scope = self._at(thread, namespace, get_checkpoint_id(config))
+        scope = self._scope_at(thread, namespace, get_checkpoint_id(config))
         ops: list[Op] = []
         for number, (channel, value) in enumerate(writes):
             at = WRITES_IDX_MAP.get(channel, number)
@@ -149,7 +149,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         """The checkpoint that the config names, or the last one of its thread; None when there is none."""
         thread, namespace = _thread_of(config)
         name = get_checkpoint_id(config)
-        query = self._query(self._at(thread, namespace), ids=(name,) if name else None, limit=1)
+        query = self._query(self._scope_at(thread, namespace), ids=(name,) if name else None, limit=1)
         found = await self._store.find(query)
         waiting = await self._writes(found)
         return self._tuple(found[0], waiting[found[0].key]) if found else None
@@ -163,7 +163,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, newest first: of a thread, of one of its namespaces, or of all."""
-        reading = _Reading(self._listing(config), filter, before, limit)
+        reading = _Reading(self._list_query(config), filter, before, limit)
         while reading.goes_on:
             for each in await self._read(reading):
                 yield each
@@ -177,26 +177,27 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """`alist`, for callers who block."""
-        reading = _Reading(self._listing(config), filter, before, limit)
+        reading = _Reading(self._list_query(config), filter, before, limit)
         while reading.goes_on:
             yield from self._wait(self._read(reading))
 
     @on_store_loop
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove all checkpoints of a thread, and what waits at them."""
-        await self._store.apply([Remove(Query(collection=_CHECKPOINTS, scope=self._at(thread_id, None)))])
+        scope = self._scope_at(thread_id, None)
+        await self._store.apply([Remove(Query(collection=_CHECKPOINTS, scope=scope))])
 
     @on_store_loop
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that these runs made, and what waits at them."""
         for run in run_ids:
-            query = self._query(self._at(None, None), where={"run_id": str(run)}, newest_first=True)
+            query = self._query(self._scope_at(None, None), where={"run_id": str(run)}, newest_first=True)
             await self._remove(await list_heads(self._store, query))
 
     @on_store_loop
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread, and what waits at them, to another."""
-        query = Query(collection=_CHECKPOINTS, scope=self._at(source_thread_id, None))
+        query = Query(collection=_CHECKPOINTS, scope=self._scope_at(source_thread_id, None))
         async for page in walk(self._store, query, _PAGE):
             copies = [
                 msgspec.structs.replace(
@@ -215,7 +216,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy is keep_latest or delete; got {strategy!r}")
         for thread in thread_ids:
-            query = self._query(self._at(thread, None), newest_first=True)
+            query = self._query(self._scope_at(thread, None), newest_first=True)
             found = await list_heads(self._store, query)
             last = {head.scope.agent or "": head for head in reversed(found)} if strategy != "delete" else {}
             for namespace, head in list(last.items()):
@@ -231,11 +232,11 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             return f"{int(current.partition('.')[0]) + 1:032}.{uuid.uuid4().int % 10**16:016}"
         return super().get_next_version(current, channel)
 
-    def _listing(self, config: RunnableConfig | None) -> Query:
+    def _list_query(self, config: RunnableConfig | None) -> Query:
         if config is None:
-            return self._query(self._at(None, None), newest_first=True, limit=_PAGE)
+            return self._query(self._scope_at(None, None), newest_first=True, limit=_PAGE)
         given, name = config["configurable"], get_checkpoint_id(config)
-        scope = self._at(given["thread_id"], given.get("checkpoint_ns"))
+        scope = self._scope_at(given["thread_id"], given.get("checkpoint_ns"))
         return self._query(scope, ids=(name,) if name else None, newest_first=True, limit=_PAGE)
 
     @on_store_loop
@@ -252,13 +253,14 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
 
     async def _writes(self, found: Sequence[Record]) -> dict[tuple[str, str], Sequence[Record]]:
         """What waits at each of these checkpoints, by their keys."""
-        scopes = [self._at(each.scope.session, each.scope.agent or "", each.id) for each in found]
+        scopes = [self._scope_at(each.scope.session, each.scope.agent or "", each.id) for each in found]
         threads = {scope.session for scope in scopes}
         if len(found) > 1 and len(threads) == 1 and all(_is_timed(each.id) for each in found):
             # Writes have the time of their checkpoint, so that those of a page of checkpoints are one page too.
             times = [each.created_at for each in found]
             end = max(times) + timedelta(microseconds=1)
-            queries = [self._query(self._at(threads.pop(), None), (_WRITE,), since=min(times), until=end)]
+            scope = self._scope_at(threads.pop(), None)
+            queries = [self._query(scope, (_WRITE,), since=min(times), until=end)]
         else:
             queries = [self._query(scope, (_WRITE,)) for scope in scopes]
         pages = await asyncio.gather(*map(self._store.find, queries))
@@ -289,11 +291,11 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         for head in found:
             thread, namespace = head.scope.session, head.scope.agent or ""
             await self._store.apply([
-                Remove(self._query(self._at(thread, namespace), ids=(head.id,))),
-                Remove(Query(collection=_CHECKPOINTS, scope=self._at(thread, namespace, head.id))),
+                Remove(self._query(self._scope_at(thread, namespace), ids=(head.id,))),
+                Remove(Query(collection=_CHECKPOINTS, scope=self._scope_at(thread, namespace, head.id))),
             ])  # fmt: skip
 
-    def _at(self, thread: Any, namespace: str | None, checkpoint: str | None = None) -> Scope:
+    def _scope_at(self, thread: Any, namespace: str | None, checkpoint: str | None = None) -> Scope:
         """Where the checkpoints of a namespace are, or the writes that wait at one of them."""
         return Scope(
             tenant=self._scope.tenant,

@@ -77,13 +77,13 @@ class OctavoChatStore(Closing, AsyncDBChatStore):  # type: ignore[misc] # its ty
         offset: int | None = None,
     ) -> list[ChatMessage]:
         """The messages of a session, oldest first: those at hand, or those archived, or all."""
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         found = await session.find(session.query(status, limit=limit, offset=offset or 0))
         return [_message_of(record) for record in found]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """How many there are."""
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         return await session.count(session.query(status).unpaged)
 
     async def add_message(
@@ -96,27 +96,27 @@ class OctavoChatStore(Closing, AsyncDBChatStore):  # type: ignore[misc] # its ty
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Keep messages in this order, all of them or none."""
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         await session.write([Add(session.records(messages, status))] if messages else [])
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Keep these messages in place of all others of the session, in one write."""
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         added = [Add(session.records(messages, status))] if messages else []
         await session.write([Remove(session.query().unpaged), *added])
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Remove the message that stands there in the session, 0 being the oldest, and answer it."""
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         found = await session.find(session.query(limit=1, offset=idx))
         await session.write([Remove(session.query(ids=(record.id,)).unpaged) for record in found])
         return _message_of(found[0]) if found else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Remove the messages of a session, or those of a status."""
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         await session.write([Remove(session.query(status).unpaged)])
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
@@ -128,7 +128,7 @@ class OctavoChatStore(Closing, AsyncDBChatStore):  # type: ignore[misc] # its ty
         return await self._take(key, n, archive=True)
 
     async def _take(self, key: str, n: int, *, archive: bool) -> list[ChatMessage]:
-        session = self._sessions.at(key)
+        session = self._sessions.for_session(key)
         found = await session.find(session.query(MessageStatus.ACTIVE, limit=n))
         ids = tuple(record.id for record in found)
         queries = [session.query(ids=ids[at : at + _IDS]).unpaged for at in range(0, len(ids), _IDS)]

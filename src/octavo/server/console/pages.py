@@ -33,7 +33,7 @@ from octavo.server.console import drawing
 from octavo.server.console.texts import CHINESE, TITLES, translate
 from octavo.server.gate import CALLER
 from octavo.server.problems import Problem
-from octavo.server.routing import Admitted, checked
+from octavo.server.routing import Admitted, validate
 
 B = TypeVar("B", bound=BaseModel)
 LANGUAGE = "octavo_language"
@@ -108,7 +108,7 @@ class ConsoleRequest(Admitted):
         given = self.sent if self.method == "POST" else self.query_params
         said = {name: given.get(name) for name in names or kind.model_fields} | values
         filled = {name: value for name, value in said.items() if value not in (None, "")}
-        found: B = checked("form", kind.model_validate, filled)
+        found: B = validate("form", kind.model_validate, filled)
         return found
 
     def render(self, template: str, status: int = 200, /, **values: Any) -> Response:
@@ -223,7 +223,7 @@ def environment() -> jinja2.Environment:
     )
     made.globals |= {"_": _say, "diff": drawing.word_diff, "markdown": drawing.render_markdown}
     made.filters |= {
-        "shown": shown,
+        "shown": show_text,
         "when": when,
         "number": "{:,}".format,
         "marked": drawing.mark_terms,
@@ -239,7 +239,7 @@ def _say(context: Context, text: str) -> str:
     return CHINESE.get(text, text) if context.get("language") == "zh" else text
 
 
-def shown(text: object, most: int = SHOWN) -> str:
+def show_text(text: object, most: int = SHOWN) -> str:
     """A text as it can be shown: what would steer a terminal or turn the direction of a line is spelled out, the rest cut."""
     whole = str(text)
     cut = "\n".join(map(escape_controls, whole[:most].split("\n")))

@@ -34,7 +34,7 @@ class McpEndpoint:
         check_values(body or b"")
         await let_others(len(body or b""))
 
-        async def again() -> Message:
+        async def receive_again() -> Message:
             nonlocal body
             if body is None:
                 return await receive()
@@ -46,7 +46,7 @@ class McpEndpoint:
             self._manager = asyncio.get_running_loop().create_future()
             self._serving = asyncio.create_task(self._serve(self._manager))
         manager = await asyncio.shield(self._manager)
-        await manager.handle_request(scope, again, send)
+        await manager.handle_request(scope, receive_again, send)
 
     async def close(self) -> None:
         """End what was begun with the first request."""

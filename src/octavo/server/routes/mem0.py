@@ -43,7 +43,7 @@ from octavo.server.routes.mem0_values import (
     tell_fact,
 )
 from octavo.server.routes.memories import check_content
-from octavo.server.routing import Admitted, listing_names, refuse_request
+from octavo.server.routing import Admitted, refuse_request, require_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 router = Routes("mem0")
@@ -293,7 +293,7 @@ async def mem0_entities(request: Admitted) -> Response:
 
 
 async def _entities(request: Admitted) -> list[tuple[str, NameCount]]:
-    lister, scope = listing_names(request.store), Scope(tenant=request.tenant)
+    lister, scope = require_names(request.store), Scope(tenant=request.tenant)
     found: list[tuple[str, NameCount]] = []
     kinds: tuple[OwnerType, ...] = ("user", "agent")
     for kind in kinds:

@@ -17,7 +17,7 @@ from octavo.memory.exporting import PersonReach, json_lines, markdown
 from octavo.server.answers import ExportedRecord, UserList, answer, example
 from octavo.server.openapi import Routes
 from octavo.server.requests import AfterName, Limit, PathName, token
-from octavo.server.routing import Admitted, listing_names
+from octavo.server.routing import Admitted, require_names
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
@@ -112,7 +112,7 @@ async def users_page(
 
     Each collection tells its first names; who is among the first of all of them is so in each that knows him.
     """
-    lister, most, at = listing_names(store), min(limit, _MOST), now()
+    lister, most, at = require_names(store), min(limit, _MOST), now()
     if not most:
         return [], None
     collections = COLLECTIONS if part == "user" else _OF_AGENTS

@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True):
         """Whether the record changes; the count of the last op then says if somebody else was faster."""
         return self.verdict in (Verdict.PUSH, Verdict.CONFLICT, Verdict.REMOVE)
 
-    def lost(self, answer: Written) -> bool:
+    def has_lost(self, answer: Written) -> bool:
         """Whether somebody else was faster."""
         return self.writes and answer.stored and not answer.counts[-1]
 
@@ -148,7 +148,7 @@ class Settler:
             answer = Written("stored", [])
             if plan.ops:
                 answer = await self._with_timeout(write_ops(self._store, plan.ops))
-            if not plan.lost(answer):
+            if not plan.has_lost(answer):
                 return plan, answer.stored
             blindly = False
         raise Conflict(f"the document {found.key!r} is changed again and again by somebody else; try again")
@@ -255,7 +255,7 @@ class Settler:
         try:
             for plan, answer in outcomes:
                 key, verdict = plan.found.key, plan.verdict
-                if plan.lost(answer):
+                if plan.has_lost(answer):
                     lost.append(key)
                     continue
                 try:
@@ -276,7 +276,7 @@ class Settler:
             self._ledger.save(entries)
         return lost
 
-    async def listing(self, report: SyncReport) -> dict[str, str]:
+    async def list_digests(self, report: SyncReport) -> dict[str, str]:
         """The md5 of every document the store has, by key."""
         listed: dict[str, str] = {}
         for collection in COLLECTIONS:

@@ -242,7 +242,7 @@ class Vault:
     async def _list_store(self, report: SyncReport) -> dict[str, str] | None:
         begun = time.monotonic()
         try:
-            return await self._settler.listing(report)
+            return await self._settler.list_digests(report)
         except StoreUnavailable as error:
             report.store_error = str(error)
             return None

@@ -80,12 +80,12 @@ class _FolderDriver(SQLiteDriver):
         return await self._with_index(lambda: make(name, script))
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
-        def checked() -> Script[T]:
+        def check_first() -> Script[T]:
             self._check()
             return script()
 
         read = super().read
-        return await self._with_index(lambda: read(checked))
+        return await self._with_index(lambda: read(check_first))
 
     async def write(self, script: Callable[[], Script[T]]) -> T:
         write = super().write

@@ -252,7 +252,7 @@ def _compare_some(
     settled = [(one, row) for one, row in zip(made, rows, strict=True) if not row[8]]
     missing.update(row[7] for one, row in settled if one != (row[0], *row[9:]))
     lost = {
-        *(yield from index.lost([one for one, _ in settled])),
+        *(yield from index.find_lost([one for one, _ in settled])),
         *(yield from substrings.find_lost(table, after, most)),
     }
     missing.update(row[7] for row in rows if row[0] in lost)

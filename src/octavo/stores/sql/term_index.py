@@ -164,7 +164,7 @@ class SqlTermIndex:
         """How many indexed records are in a scope, counted up to `most`."""
         raise NotImplementedError
 
-    def lost(self, entries: Sequence[IndexedRecord]) -> Script[list[int]]:
+    def find_lost(self, entries: Sequence[IndexedRecord]) -> Script[list[int]]:
         """The numbers of entries that the database's own index does not find by all of their words."""
         del entries
         yield from ()

@@ -86,7 +86,7 @@ class SQLiteTerms(SqlTermIndex):
             )
             yield from self._delete(self.terms, [one.number for one in old])
 
-    def lost(self, entries: Sequence[IndexedRecord]) -> Script[list[int]]:
+    def find_lost(self, entries: Sequence[IndexedRecord]) -> Script[list[int]]:
         lost: list[int] = []
         for one in entries:
             match = '"' + '" AND "'.join(f"{one.tags} {one.bag}".split()) + '"'

@@ -283,12 +283,12 @@ def transact(
 def transact_reading(connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
     """Read as of one moment."""
 
-    def settled(connection: apsw.Connection) -> T:
+    def read_schema_first(connection: apsw.Connection) -> T:
         # Fixes the moment before a virtual table is opened: SQLite gives up when the schema changes under the opening.
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         return work(connection)
 
-    return transact(connection, settled, "BEGIN")
+    return transact(connection, read_schema_first, "BEGIN")
 
 
 def run(connection: apsw.Connection, script: Script[T]) -> T:
