@@ -12,8 +12,8 @@ from octavo.layers.rules.clauses import (
     Sentence,
     clauses_zh,
 )
-from octavo.layers.rules.facts import CHINESE, YES, StatedFact, category_of, is_personal, plain
-from octavo.layers.rules.moments import times
+from octavo.layers.rules.facts import CHINESE, COMMON, YES, StatedFact, category_of, is_personal, plain
+from octavo.layers.rules.moments import When, times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.values import OwnerType
 
@@ -167,11 +167,7 @@ class ChineseReader(ClauseReader):
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
-        named = said.startswith("家") or re.match(
-            rf"[^是]{{0,8}}[叫姓]|(?:平板|相机|手表|耳机|自行车|摩托)是|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
-            said,
-        )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
-        category = "preference" if named else "education" if studying else category_of(said)
+        category = "education" if studying else _category(said)
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
@@ -193,6 +189,8 @@ class ChineseReader(ClauseReader):
 
     def _reported(self, clause: str, subject: ClauseSubject, length: int, depth: int) -> list[StatedFact]:
         """What somebody told: of the owner, if the owner told it of themselves or somebody else of the owner."""
+        if subject.owner is None and not self.context.narrated and "自己" in clause[subject.said :][:length]:
+            return []  # 碰到个老外，说自己住在东北
         before = self.context.about_owner
         speaker = before if subject.owner is None else subject.owner
         inner = clause[subject.said + length :]
@@ -259,7 +257,7 @@ class ChineseReader(ClauseReader):
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             slots = {f"says:{plain(said)}": YES}
-            return [StatedFact("profile", category_of(said), self.content(clause, subject), slots)]
+            return [StatedFact("profile", _category(said), self.content(clause, subject), slots)]
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
@@ -271,7 +269,7 @@ class ChineseReader(ClauseReader):
             category == "other" and ahead and subject.owner and not about_owner
         ):
             category = "action"  # 明早八点空腹抽血, 我25号的航班回国
-        if category == "other" and subject.owner is None and not about_owner:
+        if category == "other" and not about_owner and (subject.owner is None or _at_any(found, said)):
             return []
         return self._happening(category, clause, subject) if category else []
 
@@ -361,6 +359,11 @@ class ChineseReader(ClauseReader):
         return self.with_name(head).replace(name * 2, name) + self.with_name(tail)
 
 
+def _category(said: str) -> str:
+    """The category of what the owner says of themselves; 我牙医姓冯 names a trade, and not the owner's."""
+    return "preference" if CHINESE.OF_ANOTHER.match(said) else category_of(said)
+
+
 def _names_another(said: str, timed: bool) -> bool:
     if not CHINESE.NAMED.match(said) or said.startswith(("家", "对", "在")):
         return False
@@ -391,6 +394,12 @@ def _owner_patterns(
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
     )
+
+
+def _at_any(found: tuple[When, ...], said: str) -> bool:
+    """Whether a clause names no day, and nothing is done: 我早上起不来 is so on all of them."""
+    dayless = all(COMMON.PART_CHINESE.fullmatch(when.words) for when in found)
+    return bool(found) and dayless and not CHINESE.ASPECT.search(said)
 
 
 def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) -> str | None:
