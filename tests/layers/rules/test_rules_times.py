@@ -48,6 +48,11 @@ WORDS: tuple[tuple[str, str, str], ...] = (
     ("last Saturday", "last Saturday", "2026-03-07 00:00"),
     ("My test is on the 17th", "on the 17th", "2026-03-17 00:00"),
     ("I bought it on the 17th", "on the 17th", "2026-02-17 00:00"),
+    ("We fly on the 21st of June 2027", "on the 21st of June 2027", "2027-06-21 00:00"),
+    ("We met on the 3rd of February", "on the 3rd of February", "2026-02-03 00:00"),
+    ("We move on 15 May", "on 15 May", "2026-05-15 00:00"),
+    ("I broke my leg on 15 May", "on 15 May", "2025-05-15 00:00"),
+    ("I have been vegan since 15 May", "since 15 May", "2025-05-15 00:00"),
     ("in 2015", "in 2015", "2015-01-01 00:00"),
 )
 NO_TIME = ("我做了八年护士", "I may march on", "我有点累", "32月45日", "at 99:99", "2月30日", "")

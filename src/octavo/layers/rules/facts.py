@@ -93,7 +93,10 @@ def _alternatives(words: tuple[str, ...]) -> str:
 
 CHINESE = RuleTable("chinese")
 ENGLISH = RuleTable("english", re.IGNORECASE, WEEKDAYS=WEEKDAY_NAMES)
-COMMON = RuleTable("common", re.IGNORECASE, MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES)
+COMMON = RuleTable(
+    "common", re.IGNORECASE,
+    MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES, PAST=ENGLISH.PAST.pattern,
+)  # fmt: skip
 #: Words that mean the same, or nearly so, by the one that stands for them.
 SYNONYMS = COMMON.pairs("SYNONYMS")
 _WEAK = STOP_WORDS.union(COMMON.words["WEAK"])

@@ -108,7 +108,7 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
         return named
     for pattern, make in _DAYS:
         if match := pattern.search(words):
-            return make(match, today, bool(COMMON.FUTURE.search(text)) or _unsaid(text, words))
+            return make(match, today, bool(COMMON.FUTURE.search(text)) or _unsaid(text))
     if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
         return _calendar(Day(today.year + 1, day.month, day.day), today)
     # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
@@ -118,11 +118,10 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
     return _calendar(named_days[0], today, bool(COMMON.FUTURE.search(text)), _unsaid(text))
 
 
-def _unsaid(text: str, words: str = "") -> bool:
-    """Whether a clause leaves open whether it was or will be: a Chinese one, or one of "the 17th"."""
-    if words.startswith("the "):
-        return not COMMON.PAST_ENGLISH.search(text)
-    return not text.isascii() and not COMMON.FUTURE.search(text) and not COMMON.PAST_CHINESE.search(text)
+def _unsaid(text: str) -> bool:
+    """Whether a clause leaves open whether it was or will be: "we move on 15 January"."""
+    past = COMMON.PAST_ENGLISH if text.isascii() else COMMON.PAST_CHINESE
+    return not COMMON.FUTURE.search(text) and not past.search(text)
 
 
 def _calendar(day: Day, today: date, future: bool = False, unsaid: bool = False) -> date | None:
