@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -18,6 +19,8 @@ from servers import Remote, Shared, Unavailable, fresh
 from servers.verdict import NOT_TESTED, give_up, in_ci
 
 SERVERS = pytest.StashKey[Shared | Remote]()
+#: Whether what is long by its nature runs at full length, as `make torture` has it.
+FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 
 hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
 hypothesis.settings.load_profile("octavo")
@@ -37,6 +40,15 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
 
 #: Parts of a test's name that say it needs a server, or a vector index that is slow to begin.
 _NEEDS_SERVER = ("postgres", "mysql", "mariadb", "redis", "pgvector", "qdrant", "nginx", "caddy")
+#: Tests, or classes of them, that run or write more at full length.
+_LONGER = {
+    "test_programs_agree",
+    "test_searches_agree",
+    "test_forty_thousand_at_once",
+    "test_it_answers_as_the_store_does",
+    "test_vectors_follow_every_program",
+    "TestLives",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,22 +58,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --quick, leave out what needs a server and what is long by its nature."""
+    """With --quick, leave out what needs a server and what is long by its nature; at full length, `make torture` has more to run."""
+    if FULL:
+        for item in items:
+            if _LONGER.intersection(item.nodeid.split("::")):
+                item.add_marker(pytest.mark.torture)
     if config.getoption("--quick"):
-        left_out = [
+        left_out = {
             item
             for item in items
             if item.get_closest_marker("torture")
             or any(word in item.nodeid.lower() for word in _NEEDS_SERVER)
-        ]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in {*left_out}]
+        }
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--quick"):
-        os.environ.setdefault("OCTAVO_PROGRAMS", "10")
+    if not FULL:
+        # As many as tests/contract/test_planted_bugs.py needs; class by class, `make torture` runs what the contract asks for.
+        os.environ.setdefault("OCTAVO_PROGRAMS", "10" if config.getoption("--quick") else "100")
         StoreContract.largest_batch = 5000
+    if not config.getoption("--quick"):
+        import httpx
+
+        # Each client would read the certificates of all authorities again, which takes longer than most tests.
+        httpx._transports.default.create_ssl_context = cache(httpx.create_ssl_context)
     worker = getattr(config, "workerinput", None)
     config.stash[SERVERS] = Remote(worker["servers"]) if worker else Shared()
 
@@ -74,6 +96,16 @@ def pytest_configure_node(node) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[SERVERS].close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Iterator[object]:
+    """What programs leave behind when a test kills them goes with the run; locks between runs stay where all look for them."""
+    tempfile.gettempdir()  # decides for this process
+    with tempfile.TemporaryDirectory(prefix="octavo-tests-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o1777)  # servers run under accounts of their own
+        os.environ["TMPDIR"] = folder
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -178,5 +210,4 @@ def fresh_redis(fresh_url) -> str:
 @pytest.fixture(scope="session")
 def size() -> Callable[[int, int], int]:
     """`size(small, full)`: how much a torture test does by default, and with OCTAVO_TORTURE=full."""
-    torture = os.environ.get("OCTAVO_TORTURE") == "full"
-    return lambda small, full: full if torture else small
+    return lambda small, full: full if FULL else small

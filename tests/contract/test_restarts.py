@@ -15,10 +15,17 @@ def note(name):
     return Add([Record(collection="messages", id=name, scope=HERE, text=name)])
 
 
-@pytest.fixture(params=KINDS)
-def own(request):
-    """A server that only this test uses, and an empty database on it."""
-    with running(request.param) as server, fresh(request.param, server.url) as url:
+@pytest.fixture(scope="module", params=KINDS)
+def server(request):
+    """A server that only these tests use."""
+    with running(request.param) as server:
+        yield server
+
+
+@pytest.fixture
+def own(server):
+    """That server, and an empty database on it."""
+    with fresh(server.kind, server.url) as url:
         yield server, url
         server.start()  # else a test that failed while it was away could not drop its database
 

@@ -17,13 +17,13 @@ KINDS = ("memory", "sqlite", "postgres", "mysql", "redis")
 @pytest.fixture(scope="session")
 def frameworks():
     """The Python of the environment."""
-    return prepared("frameworks", (*LOCK.read_text().split(), *as_here(*OURS, "numpy")))
+    return prepared("frameworks", (*LOCK.read_text().split(), *as_here(*OURS, "numpy")), "--no-deps")
 
 
 @pytest.fixture(scope="session")
 def adk():
     """The Python of ADK's environment: it wants older versions of what others have."""
-    return prepared("ADK", (*ADK_LOCK.read_text().split(), *as_here(*OURS)))
+    return prepared("ADK", (*ADK_LOCK.read_text().split(), *as_here(*OURS)), "--no-deps")
 
 
 @pytest.fixture(scope="module")

@@ -1,17 +1,24 @@
 """Environments of their own for frameworks that Octavo works inside of: made the first time, then kept."""
 
+import atexit
 import fcntl
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
+from threading import Timer
 
 from servers import Unavailable
 
 ROOT = Path(__file__).parents[2]
+_MOST_SECONDS = 300  # that a program may take
 _QUIETLY = ("--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "20")
 
 
@@ -20,8 +27,11 @@ def as_here(*names):
     return tuple(f"{name}=={metadata.version(name)}" for name in names)
 
 
-def prepared(framework, requirements):
-    """The Python of an environment with these packages, made the first time, which takes a minute or two."""
+def prepared(framework, requirements, *options):
+    """The Python of an environment with these packages, made the first time, which takes a minute or two.
+
+    `--no-deps` where all of them are named: what each needs is not worked out again.
+    """
     home = ROOT / f".venv-{framework.lower()}"  # `make clean` removes it
     python, stamp = home / "bin" / "python", home / ".ready"
     wanted = "\n".join((sys.version, *requirements))
@@ -32,7 +42,7 @@ def prepared(framework, requirements):
             _run(framework, [sys.executable, "-m", "venv", "--clear", "--without-pip", str(home)])
             # What nobody imports need not be compiled: that is most of what is installed, and most of the time.
             install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-compile"]
-            _run(framework, [*install, *_QUIETLY, *requirements])
+            _run(framework, [*install, *_QUIETLY, *options, *requirements])
             stamp.write_text(wanted)
     return python
 
@@ -50,12 +60,53 @@ def _run(framework, command):
 def ran(python, *arguments, cwd=None):
     """What a program printed in that environment, with this tree's Octavo."""
     done = subprocess.run(
-        [python, "-X", "utf8", *map(str, arguments)], cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"},
-        capture_output=True, text=True, check=False, timeout=300,
+        [python, "-X", "utf8", *map(str, arguments)], cwd=cwd, env=_with_octavo(),
+        capture_output=True, text=True, check=False, timeout=_MOST_SECONDS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
+
+
+def ran_warm(python, *arguments, cwd=None):
+    """The same, in a process that need not import a framework which was imported for a program before: that takes longest."""
+    warm = _warm(python)
+    with tempfile.TemporaryDirectory() as folder:
+        told = {name: Path(folder) / name for name in ("stdout", "stderr")}
+        order = {"arguments": [*map(str, arguments)], "folder": str(cwd or folder)}
+        print(
+            json.dumps({**order, **{name: str(path) for name, path in told.items()}}),
+            file=warm.stdin,
+            flush=True,
+        )
+        late = Timer(_MOST_SECONDS, os.killpg, (warm.pid, signal.SIGKILL))
+        late.start()
+        try:
+            status = warm.stdout.readline()
+        finally:
+            late.cancel()
+        assert status == "0\n", told["stderr"].read_text()[-3000:]
+        return told["stdout"].read_text()
+
+
+@cache
+def _warm(python):
+    """A process that runs programs in that environment, until this one ends."""
+    process = subprocess.Popen(
+        [python, "-X", "utf8", Path(__file__).with_name("warm.py")], env=_with_octavo(), start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    @atexit.register
+    def end():
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    return process
+
+
+def _with_octavo():
+    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
 
 
 def blocks_of(page):

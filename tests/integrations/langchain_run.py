@@ -1,4 +1,4 @@
-"""LangChain's chains on Octavo's histories and memories: run in LangChain's own environment, reports as JSON."""
+"""LangChain's chains on Octavo's histories and memories: run in the frameworks' environment, reports as JSON."""
 
 import asyncio
 import json

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from environment import blocks_of, ran
+from environment import blocks_of, ran_warm
 
 from octavo import ConfigError
 
@@ -20,7 +20,7 @@ def told(adk, framework_url, tmp_path_factory):
     """What happened in two processes, one after the other; or in one, where the store lives in it."""
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if framework_url == "memory://" else [["first"], ["second"]]:
-        told |= json.loads(ran(adk, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
+        told |= json.loads(ran_warm(adk, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
     return told
 
 
@@ -86,7 +86,7 @@ def test_blocking_memory(told):
 
 def test_every_block_of_the_page(adk, tmp_path):
     for block, output in blocks_of(PAGE):
-        assert ran(adk, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(adk, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_adk():

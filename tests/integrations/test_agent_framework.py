@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from environment import blocks_of, ran
+from environment import blocks_of, ran_warm
 
 from octavo import ConfigError
 
@@ -20,7 +20,7 @@ def told(frameworks, framework_url, tmp_path_factory):
     """What happened in two processes, one after the other; or in one, where the store lives in it."""
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if framework_url == "memory://" else [["first"], ["second"]]:
-        told |= json.loads(ran(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
+        told |= json.loads(ran_warm(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
     return told
 
 
@@ -59,7 +59,7 @@ def test_the_model_is_told_what_is_remembered(told):
 
 def test_every_block_of_the_page(frameworks, tmp_path):
     for block, output in blocks_of(PAGE):
-        assert ran(frameworks, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(frameworks, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_agent_framework():

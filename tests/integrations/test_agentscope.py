@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from environment import ROOT, as_here, blocks_of, prepared, ran
+from environment import ROOT, as_here, blocks_of, prepared, ran_warm
 from packaging.requirements import Requirement
 
 from octavo import ConfigError
@@ -55,7 +55,7 @@ def python():
 def report(python, request, tmp_path_factory):
     """What happened when its agents ran on each of the memories."""
     with fresh("redis", request.getfixturevalue("redis_url")) as redis_url:
-        told = ran(python, RUN, tmp_path_factory.mktemp("agents"), redis_url)
+        told = ran_warm(python, RUN, tmp_path_factory.mktemp("agents"), redis_url)
     return json.loads(told.splitlines()[-1])
 
 
@@ -143,7 +143,7 @@ def test_the_rest(report):
 def test_every_block_of_the_page(python, tmp_path):
     """docs/agentscope.md: each block runs with AgentScope, and prints what stands under it."""
     for block, output in blocks_of("agentscope.md"):
-        assert ran(python, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(python, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_agentscope():

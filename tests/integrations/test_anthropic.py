@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from environment import blocks_of, ran
+from environment import blocks_of, ran_warm
 
 from octavo import ConfigError
 
@@ -22,7 +22,7 @@ def told(frameworks, framework_url, tmp_path_factory):
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if alone else [["first"], ["second"]]:
         told |= json.loads(
-            ran(frameworks, RUN, framework_url, 16 if alone else 4, *parts, cwd=folder).splitlines()[-1]
+            ran_warm(frameworks, RUN, framework_url, 16 if alone else 4, *parts, cwd=folder).splitlines()[-1]
         )
     return told
 
@@ -69,7 +69,7 @@ def test_edits_at_once(told):
 
 def test_every_block_of_the_page(frameworks, tmp_path):
     for block, output in blocks_of(PAGE):
-        assert ran(frameworks, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(frameworks, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_the_sdk():

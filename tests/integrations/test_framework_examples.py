@@ -1,7 +1,7 @@
 """examples/: the programs for frameworks, each in the environment of its framework, print what is written here."""
 
 import pytest
-from environment import ROOT, prepared, ran
+from environment import ROOT, prepared, ran_warm
 from test_agentscope import REQUIREMENTS
 
 EXAMPLES = ROOT / "examples"
@@ -84,16 +84,16 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_it_prints(name, frameworks, tmp_path):
     """And it leaves nothing behind."""
-    assert ran(frameworks, EXAMPLES / f"{name}.py", cwd=tmp_path) == SHOWN[name]
+    assert ran_warm(frameworks, EXAMPLES / f"{name}.py", cwd=tmp_path) == SHOWN[name]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_one_for_adk_prints(adk, tmp_path):
-    assert ran(adk, EXAMPLES / "adk_services.py", cwd=tmp_path) == ELSEWHERE["adk_services"]
+    assert ran_warm(adk, EXAMPLES / "adk_services.py", cwd=tmp_path) == ELSEWHERE["adk_services"]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_one_for_agentscope_prints(tmp_path):
     python = prepared("AgentScope", REQUIREMENTS)
-    assert ran(python, EXAMPLES / "agentscope_memory.py", cwd=tmp_path) == ELSEWHERE["agentscope_memory"]
+    assert ran_warm(python, EXAMPLES / "agentscope_memory.py", cwd=tmp_path) == ELSEWHERE["agentscope_memory"]
     assert list(tmp_path.iterdir()) == []

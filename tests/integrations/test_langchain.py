@@ -1,22 +1,16 @@
-"""LangChain's real chains on Octavo's histories and memories, in an environment of LangChain's own."""
+"""LangChain's real chains on Octavo's histories and memories, in the frameworks' environment."""
 
 import importlib
 import json
 from pathlib import Path
 
 import pytest
-from environment import as_here, blocks_of, prepared, ran
+from environment import blocks_of, ran, ran_warm
 
 from octavo import ConfigError
 from servers import fresh
 
 RUN = Path(__file__).with_name("langchain_run.py")
-REQUIREMENTS = (
-    "langchain-core==1.7.2",
-    "langchain-classic==1.0.8",
-    # What Octavo needs, as it is here; numpy is for LangChain's own vector store.
-    *as_here("msgspec", "apsw", "sortedcontainers", "redis", "numpy"),
-)
 HISTORIES = (
     "ChatMessageHistory",
     "FileChatMessageHistory",
@@ -31,16 +25,10 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def python():
-    """The Python of an environment with LangChain in it."""
-    return prepared("LangChain", REQUIREMENTS)
-
-
-@pytest.fixture(scope="module")
-def report(python, request, tmp_path_factory):
+def report(frameworks, request, tmp_path_factory):
     """What happened when its chains ran on each of the histories and memories."""
     with fresh("redis", request.getfixturevalue("redis_url")) as redis_url:
-        told = ran(python, RUN, tmp_path_factory.mktemp("chains"), redis_url)
+        told = ran_warm(frameworks, RUN, tmp_path_factory.mktemp("chains"), redis_url)
     return json.loads(told.splitlines()[-1])
 
 
@@ -181,10 +169,10 @@ def test_a_turn_of_messages(report):
     assert report["turn_of_messages"]
 
 
-def test_every_block_of_the_page(python, tmp_path):
+def test_every_block_of_the_page(frameworks, tmp_path):
     """docs/langchain.md: each block runs with LangChain, and prints what stands under it."""
     for block, output in blocks_of("langchain.md"):
-        assert ran(python, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(frameworks, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_langchain():
@@ -193,7 +181,7 @@ def test_without_langchain():
         importlib.import_module("octavo.integrations.langchain")
 
 
-def test_without_the_classic_part(python):
+def test_without_the_classic_part(frameworks):
     """Histories are there; for a memory, the error says what to install."""
     program = """
 import sys
@@ -207,7 +195,7 @@ except ConfigError as error:
     print(str(error).rpartition(": ")[2])
 print(hasattr(langchain, "no_such_name"))
 """
-    assert ran(python, "-c", program) == "[]\npip install langchain-classic\nFalse\n"
+    assert ran(frameworks, "-c", program) == "[]\npip install langchain-classic\nFalse\n"
 
 
 def test_buffers_and_summaries_are_langchains(report):
@@ -231,7 +219,14 @@ def test_arguments_of_langchains_histories(report):
     assert "key_prefix is a string, and ttl comes after it; got 60" in refused
 
 
-def test_all_names_are_there(python):
-    """Each name that the module tells is there."""
-    program = "from octavo.integrations import langchain as it; print([getattr(it, n).__name__ for n in it.__all__])"
-    assert "ConversationEntityMemory" in ran(python, "-c", program)
+def test_all_names_are_there(frameworks):
+    """Each name that the module tells is there, and takes nothing that langchain-core and langchain-classic do not bring."""
+    program = """
+import sys
+from octavo.integrations import langchain as it
+print([getattr(it, name).__name__ for name in it.__all__])
+print(sorted({"langchain", "langgraph", "openai", "anthropic", "asyncpg", "asyncmy"} & sys.modules.keys()))
+"""
+    names, others = ran(frameworks, "-c", program).splitlines()
+    assert "ConversationEntityMemory" in names
+    assert others == "[]"

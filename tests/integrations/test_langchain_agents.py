@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from environment import ran
+from environment import ran, ran_warm
 
 RUN = Path(__file__).with_name("langchain_agents_run.py")
 STANDARD = Path(__file__).with_name("langchain_standard.py")
@@ -17,7 +17,7 @@ def told(frameworks, framework_url, tmp_path_factory):
     """What happened in two processes, one after the other; or in one, where the store lives in it."""
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if framework_url == "memory://" else [["first"], ["second"]]:
-        told |= json.loads(ran(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
+        told |= json.loads(ran_warm(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
     return told
 
 

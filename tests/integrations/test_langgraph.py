@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from environment import blocks_of, ran
+from environment import blocks_of, ran_warm
 
 from octavo import ConfigError
 
@@ -21,7 +21,7 @@ def told(frameworks, framework_url, tmp_path_factory):
     folder = tmp_path_factory.mktemp("graphs")
     told = {}
     for parts in [["first", "second"]] if framework_url == "memory://" else [["first"], ["second"]]:
-        told |= json.loads(ran(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
+        told |= json.loads(ran_warm(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
     return told
 
 
@@ -126,7 +126,7 @@ def test_searches_do_not_see_checkpoints(told):
 
 def test_every_block_of_the_page(frameworks, tmp_path):
     for block, output in blocks_of(PAGE):
-        assert ran(frameworks, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(frameworks, "-c", block, cwd=tmp_path) == output
 
 
 def test_vectors_of_a_store_that_is_handed_in(frameworks):
@@ -139,7 +139,7 @@ try:
 except ConfigError as error:
     print(error)
 """
-    assert ran(frameworks, "-c", program).endswith("give its URL with index\n")
+    assert ran_warm(frameworks, "-c", program).endswith("give its URL with index\n")
 
 
 def test_without_langgraph():

@@ -2,23 +2,20 @@
 
 import httpx
 import pytest
-from environment import ROOT, blocks_of, prepared, ran
+from environment import ROOT, blocks_of, prepared, ran_warm
 from test_agentscope import REQUIREMENTS as AGENTSCOPE
-from test_langchain import REQUIREMENTS as LANGCHAIN
 
 from running_server import octavo_serves
 
-#: page: the environment it is run in, and what was said in the session `monday`.
+#: page: the environment it is run in ("" is AgentScope's own), and what was said in the session `monday`.
 SESSIONS = {
     "openai-agents.md": ("frameworks", "My dentist is Dr. Osei."),
     "pydantic-ai.md": ("frameworks", "My dentist is Dr. Osei."),
     "agent-framework.md": ("frameworks", "My dentist is Dr. Osei."),
     "llama-index.md": ("frameworks", "What must I not eat?"),
     "adk.md": ("adk", "My dentist is Dr. Osei."),
-    "agentscope.md": ("AgentScope", "生成一份报告"),
+    "agentscope.md": ("", "生成一份报告"),
 }
-#: Environments of their own.
-OWN = {"agentscope.md": ("AgentScope", AGENTSCOPE), "langchain.md": ("LangChain", LANGCHAIN)}
 LEARNT = {
     "agent-framework.md": "allergic to peanuts",
     "llama-index.md": "allergic to peanuts",
@@ -34,9 +31,9 @@ def served(request, tmp_path_factory):
     """A client of a server over the store that a page's first block made."""
     page = request.param
     environment = SESSIONS[page][0] if page in SESSIONS else "frameworks"
-    python = prepared(*OWN[page]) if page in OWN else request.getfixturevalue(environment)
+    python = request.getfixturevalue(environment) if environment else prepared("AgentScope", AGENTSCOPE)
     folder = tmp_path_factory.mktemp("served")
-    ran(python, "-c", blocks_of(page)[0][0], cwd=folder)
+    ran_warm(python, "-c", blocks_of(page)[0][0], cwd=folder)
     with (
         octavo_serves(f"sqlite:///{folder}/octavo.db", folder) as url,
         httpx.Client(base_url=url) as client,

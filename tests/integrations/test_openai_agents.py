@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from environment import blocks_of, ran
+from environment import blocks_of, ran_warm
 
 from octavo import ConfigError
 
@@ -21,7 +21,7 @@ def told(frameworks, framework_url, tmp_path_factory):
     runs = [["first", "second"]] if framework_url == "memory://" else [["first"], ["second"]]
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in runs:
-        told |= json.loads(ran(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
+        told |= json.loads(ran_warm(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
     return told
 
 
@@ -72,7 +72,7 @@ def test_blocking_runs(told, framework_url):
 
 def test_every_block_of_the_page(frameworks, tmp_path):
     for block, output in blocks_of(PAGE):
-        assert ran(frameworks, "-c", block, cwd=tmp_path) == output
+        assert ran_warm(frameworks, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_the_sdk():

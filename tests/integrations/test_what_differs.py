@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from environment import ROOT, ran
+from environment import ROOT, ran_warm
 
 RUN = Path(__file__).with_name("differing_run.py")
 PAGES = (
@@ -18,7 +18,9 @@ pytestmark = pytest.mark.timeout(900)
 def differing(request):
     """What a framework's own class and Octavo's answered, by the name of the page."""
     return lambda page: json.loads(
-        ran(request.getfixturevalue("adk" if page == "adk" else "frameworks"), RUN, page).splitlines()[-1]
+        ran_warm(request.getfixturevalue("adk" if page == "adk" else "frameworks"), RUN, page).splitlines()[
+            -1
+        ]
     )
 
 

@@ -20,9 +20,23 @@ def eventually(ask, expected):
         time.sleep(0.1)
 
 
+@pytest.fixture(scope="module")
+def own_postgres():
+    """A server that only these tests use."""
+    with running("postgres", durable=True) as server:
+        yield server
+
+
+@pytest.fixture
+def database(own_postgres):
+    """That server, up."""
+    own_postgres.start()  # a test that failed may have left it stopped
+    return own_postgres
+
+
 @pytest.mark.parametrize("auth", ["off", "on"])
-def test_an_outage(settings_of, serving, new_key, auth):
-    with running("postgres", durable=True) as database, fresh("postgres", database.url) as url:
+def test_an_outage(database, settings_of, serving, new_key, auth):
+    with fresh("postgres", database.url) as url:
         settings = settings_of(
             url,
             auth=auth,
@@ -66,8 +80,8 @@ def test_an_outage(settings_of, serving, new_key, auth):
             assert client.get(f"/memory/{queued['id']}/logs").json()["count"] == 1
 
 
-def test_a_server_that_starts_before_its_database(settings_of, serving):
-    with running("postgres", durable=True) as database, fresh("postgres", database.url) as url:
+def test_a_server_that_starts_before_its_database(database, settings_of, serving):
+    with fresh("postgres", database.url) as url:
         database.stop()
         settings = settings_of(url, queue={"backoff_max_seconds": 0.2}, service={"timeout_seconds": 4.0})
         with serving(settings).client() as client:
@@ -79,8 +93,8 @@ def test_a_server_that_starts_before_its_database(settings_of, serving):
             assert client.get(f"{USER}/events").json()["count"] == 1
 
 
-def test_without_a_queue_it_is_down(settings_of, serving):
-    with running("postgres", durable=True) as database, fresh("postgres", database.url) as url:
+def test_without_a_queue_it_is_down(database, settings_of, serving):
+    with fresh("postgres", database.url) as url:
         settings = settings_of(url, queue={"enabled": False}, service={"timeout_seconds": 4.0})
         with serving(settings).client() as client:
             assert client.get("/health").status_code == 200
@@ -95,10 +109,10 @@ def test_without_a_queue_it_is_down(settings_of, serving):
             eventually(lambda: client.get("/health").json()["status"], "ok")
 
 
-def test_a_queue_folder_that_cannot_be_used(settings_of, serving, tmp_path):
+def test_a_queue_folder_that_cannot_be_used(database, settings_of, serving, tmp_path):
     """A healthy store serves reads and writes, with a warning; health is 200 only while a write would be accepted."""
     (tmp_path / "occupied").write_text("")
-    with running("postgres", durable=True) as database, fresh("postgres", database.url) as url:
+    with fresh("postgres", database.url) as url:
         settings = settings_of(
             url,
             queue={"directory": str(tmp_path / "occupied"), "backoff_max_seconds": 0.2},

@@ -63,15 +63,25 @@ def in_redis(url, *, on):
         server.execute_command("REPLICAOF", *(("127.0.0.1", "1") if on else ("NO", "ONE")))
 
 
-@pytest.fixture(params=["file", "sqlite", "postgres", "mysql", "redis"])
-def store(request, tmp_path):
-    """A kind, and a store of it with one memory; a server of its own, since all of that is set to be read only."""
-    kind = request.param
+@pytest.fixture(scope="module", params=["file", "sqlite", "postgres", "mysql", "redis"])
+def kind_and_server(request):
+    """A kind, and a server of these tests' own where it needs one, since all of that is set to be read only."""
+    if request.param in ("file", "sqlite"):
+        yield request.param, None
+    else:
+        with running(request.param) as server:
+            yield request.param, server
+
+
+@pytest.fixture
+def store(kind_and_server, tmp_path):
+    """A kind, and a store of it with one memory."""
+    kind, server = kind_and_server
     with contextlib.ExitStack() as stack:
-        if kind in ("file", "sqlite"):
+        if server is None:
             url = f"file://{tmp_path}/store" if kind == "file" else f"sqlite:///{tmp_path}/o.db"
         else:
-            url = stack.enter_context(fresh(kind, stack.enter_context(running(kind)).url))
+            url = stack.enter_context(fresh(kind, server.url))
 
         async def fill():
             async with open_store(url) as opened, LayeredMemory(opened, tenant=TENANT) as memory:

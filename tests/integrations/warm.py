@@ -1,0 +1,56 @@
+"""Runs programs, each in a process forked from this one, where all that they and those before them import is imported already.
+
+A program is a line of JSON on stdin; the status that it ended with is a line on stdout.
+"""
+
+import ast
+import contextlib
+import importlib
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+
+def import_ahead(source):
+    """Import what stands at the top of a program; what cannot be imported is the program's own business."""
+    for line in ast.parse(source).body:
+        named = [line.module] if isinstance(line, ast.ImportFrom) else []
+        for name in [each.name for each in line.names] if isinstance(line, ast.Import) else named:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
+def run(order, source):
+    """Be that program, from now on."""
+    os.chdir(order["folder"])
+    for number, path in enumerate((os.devnull, order["stdout"], order["stderr"])):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.argv = order["arguments"]
+    sys.path[0] = "" if sys.argv[0] == "-c" else str(Path(sys.argv[0]).parent)
+    program = sys.modules["__main__"] = types.ModuleType("__main__")
+    if sys.argv[0] == "-c":
+        del sys.argv[1]
+    else:
+        program.__file__ = sys.argv[0]
+    exec(compile(source, getattr(program, "__file__", "<string>"), "exec"), vars(program))
+
+
+def main():
+    for line in sys.stdin:
+        order = json.loads(line)
+        first, *others = order["arguments"]
+        source = others[0] if first == "-c" else Path(first).read_text()
+        import_ahead(source)
+        child = os.fork()
+        if child == 0:
+            return run(order, source)  # and end as it ends
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    main()
