@@ -17,6 +17,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BOUNDS = {"MOST": 20, "COMMON": 100, "LOOKED": 120, "ENOUGH": 5}
 ASKED = [
     ("fox",), ("elm",), ("red",), ("ash",), ("oak", "elm"), ("fox", "oak", "elm", "owl"), ("blue", "fox"),
+    ("ash", "red"), ("red", "oak"), ("oak", "ash"), ("fox", "ash"), ("red", "fox", "ash", "oak", "elm"),
 ]  # fmt: skip
 
 
@@ -68,7 +69,7 @@ async def test_the_same_of_common_words(store, home, bounded):
     await store.apply([Add(records)])
     stranger = Scope(tenant=f"{home.tenant}2")
     asked = [
-        {}, {"alive_at": NOON + timedelta(days=2)}, {"until": NOON + timedelta(minutes=400)}, {"kinds": ("message",)},
+        {}, {"alive_at": NOON + timedelta(days=2)}, {"until": NOON + timedelta(minutes=400)}, {"since": NOON}, {"kinds": ("message",)},
         {"text": "number1", "newest_first": True, "limit": 3},
     ]  # fmt: skip
 
@@ -94,6 +95,15 @@ async def test_the_same_of_common_words(store, home, bounded):
     )  # of 250, none among the newest 120
     assert 5 <= len((await store.search(whole, ("ash",))).found) < 20  # of 107: those among the newest 120
     assert len((await store.search(whole, ("red",))).found) == BOUNDS["MOST"]  # of 56, wherever they are
+    both = (
+        await store.search(whole, ("red", "ash"))
+    ).found  # in 56 and 107: those that hold both, wherever they are
+    assert 5 <= len(both) < 20
+    assert all(all(match.counts) for match in both)
+    neither = (
+        await store.search(whole, ("red", "oak"))
+    ).found  # no record holds both: the first of them chooses
+    assert [match.counts for match in neither] == [(0, 1)] * BOUNDS["MOST"]
     filtered = Query(collection="observations", scope=home, kinds=("message",))
     assert len((await store.search(filtered, ("elm",))).found) == BOUNDS["MOST"]
     # What waits to be indexed is looked at where it would be otherwise, and nowhere else.

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from octavo import Query, Record, Scope
-from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
-from octavo.kernel.terms.matching import search_records
+from octavo.kernel.terms import is_topic
+from octavo.kernel.terms.matches import MOST, Match, Matches, joined, nominated
+from octavo.kernel.terms.matching import index_terms, search_records
 from octavo.kernel.text import content
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -34,6 +35,16 @@ def test_the_rarest_terms_choose():
 
 def test_a_term_given_twice_counts_once_among_those_that_choose():
     assert nominated(["a", "b", "a"], [MOST // 2, MOST // 2, MOST // 2]) == ["a", "b"]
+
+
+def test_words_choose_together_where_all_are_common():
+    """The first word of all, then the others, each once; topics and what nobody holds do not."""
+    many = MOST + 1
+    assert joined(["b", "c", "a", "c"], [many] * 4) == [2, 0, 1]
+    assert joined(["b", "a", "c"], [many, many, 0]) == [1, 0]
+    topic = next(term for term in index_terms("the cello")[0] if is_topic(term))
+    assert joined([topic, "a", "b"], [many] * 3) == [1, 2]
+    assert joined([topic], [many]) == [0]
 
 
 def test_counts_and_lengths():

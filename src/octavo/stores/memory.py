@@ -13,7 +13,17 @@ from octavo.errors import ConfigError
 from octavo.kernel.codec import Prepared, StoredRecord
 from octavo.kernel.model import Head, NameCount, Query, Rank, Record, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon, Scrubbed
-from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
+from octavo.kernel.terms.matches import (
+    COMMON,
+    ENOUGH,
+    LOOKED,
+    MOST,
+    Match,
+    Matches,
+    is_unfiltered,
+    joined,
+    nominated,
+)
 from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.records import CollectionIndex, Records
@@ -88,9 +98,12 @@ class TermIndex:
         if max(held) > MOST or len(found) > MOST:
             chosen = [terms.index(term) for term in nominated(terms, held)]
             found = {rank for at in chosen for rank in holders[at][:MOST]}
-            if held[chosen[0]] > MOST and is_unfiltered(query) and search.is_common(postings[chosen[0]]):
-                latest = search.latest(postings[chosen[0]])
-                found = latest if len(latest) >= ENOUGH else found
+            if held[chosen[0]] > MOST:
+                posting = search.join([postings[at] for at in joined(terms, held)])
+                found = {*search.holders(posting)[:MOST]}
+                if is_unfiltered(query) and search.is_common(posting):
+                    latest = search.latest(posting)
+                    found = latest if len(latest) >= ENOUGH else found
         matches = []
         for rank in sorted(found):
             counts = tuple([posting.get(rank, 0) for posting in postings])
@@ -153,6 +166,16 @@ class _Search:
             walked = (rank for rank in self._walk() if rank in posting and self._matches(rank))
             return list(itertools.islice(walked, MOST + 1))
         return heapq.nlargest(MOST + 1, filter(self._matches, posting))
+
+    def join(self, postings: Sequence[dict[Rank, int]]) -> dict[Rank, int]:
+        """What holds the first of some terms, and as many of the others as ENOUGH records hold all of."""
+        posting, *others = postings
+        for other in others:
+            both = {rank: n for rank, n in posting.items() if rank in other and self._matches(rank)}
+            if len(both) < ENOUGH:
+                break
+            posting = both
+        return posting
 
     def is_common(self, posting: dict[Rank, int]) -> bool:
         """Whether more than COMMON of the records that hold a term answer the query."""

@@ -178,7 +178,10 @@ class Searching(StoreUnderTest):
 
     @on_an_index
     async def test_more_than_a_search_looks_at(self, store: Store, home: Scope) -> None:
-        """Where more records hold the terms than MOST, the rarest terms choose, then the newest; counts end at MOST + 1."""
+        """Where more records hold the terms than MOST, the rarest terms choose, then common ones together, then the newest.
+
+        Counts end at MOST + 1.
+        """
         many = MOST + 600
         records = [_common(number, home) for number in range(many)]
         await store.apply([Add(records)])
@@ -186,7 +189,8 @@ class Searching(StoreUnderTest):
             ("common",), ("half",), ("rare",), ("once",), ("common", "half"), ("common", "rare"), ("once", "common"),
             ("half", "rare", "common"), ("half", "third"), ("front", "back"), ("front", "back", "once"), ("nothere",),
             ("nothere", "common"), ("front", "middle"), ("lower", "upper"), ("lower", "upper", "rare", "common", "half"),
-            ("common", "common", "half", "once", "half"), ("常见", "常", "once"),
+            ("common", "common", "half", "once", "half"), ("常见", "常", "once"), ("but0", "but1"), ("but2", "but1", "but0"),
+            ("common", "but0"),
         ]  # fmt: skip
         for terms in asked:
             await verify_search(store, everything(home), terms, records)
@@ -253,12 +257,16 @@ class Searching(StoreUnderTest):
 
 
 def _common(number: int, home: Scope) -> Record:
-    """One of many records: `front` and `back` are in MOST of them together, `front` and `middle` overlap."""
+    """One of many records: `front` and `back` are in MOST of them together, `front` and `middle` overlap.
+
+    Two of three records hold `but0`, two of three `but1`, one of three holds both, and none holds `but2` as well.
+    """
     words = ["common", "常见"]
     words += ["half"] * (number % 2 == 0) + ["third"] * (1 + number % 2) * (number % 3 == 0)
     words += ["rare"] * (number % 100 == 7) + ["once"] * (number in {3, MOST + 500})
     words += ["front"] * (number < MOST * 3 // 4) + ["back"] * (MOST * 3 // 4 <= number < MOST)
     words += ["middle"] * (MOST // 2 <= number < MOST - 1)
+    words += [f"but{rest}" for rest in range(3) if number % 3 != rest]
     words += ["lower"] * (number <= MOST // 2) + ["upper"] * (MOST // 2 < number <= MOST)
     return note(
         f"n{number}",

@@ -1,7 +1,9 @@
 """What a search by terms answers, and which terms choose the records it looks at."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from operator import attrgetter
+from typing import TypeVar
 
 import msgspec
 
@@ -14,8 +16,9 @@ MOST = 1000
 COMMON = 5 * MOST
 #: so many of the newest records are looked at instead, whatever they hold,
 LOOKED = 4 * MOST
-#: if no fewer than this hold it there.
+#: if no fewer than this hold it there. So many must hold all words that choose together.
 ENOUGH = MOST // 20
+T = TypeVar("T")
 
 
 class Match(msgspec.Struct, frozen=True, gc=False):
@@ -80,12 +83,35 @@ def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     return chosen
 
 
+def joined(terms: Sequence[str], held: Sequence[int]) -> list[int]:
+    """Where even the rarest term stands in more than MOST records: its position, then those of the other words.
+
+    They choose together: from the first on, as many as ENOUGH records hold all of.
+    """
+    first, *_ = nominated(terms, held)
+    words = {term for term, n in zip(terms, held, strict=True) if n and term != first and not is_topic(term)}
+    return [terms.index(term) for term in (first, *sorted(words))]
+
+
+def choose(
+    found: Sequence[T], terms: Sequence[str], held: Sequence[int], counts: Callable[[T], Sequence[int]]
+) -> list[T]:
+    """Of more than MOST records, which hold the terms so often each, those that the terms choose."""
+    positions = [terms.index(term) for term in nominated(terms, held)]
+    chosen = [one for one in found if any(counts(one)[at] for at in positions)]
+    for at in joined(terms, held)[1:] if len(chosen) > MOST else ():
+        both = [one for one in chosen if counts(one)[at]]
+        if len(both) < ENOUGH:
+            break
+        chosen = both
+    return chosen
+
+
 def narrow(found: Sequence[Match], terms: Sequence[str]) -> Matches:
-    """Of more than MOST matches those that hold one of the nominated terms; and in how many each term stands."""
+    """Of more than MOST matches those that the terms choose; and in how many each term stands."""
     held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
     if len(found) > MOST:
-        positions = [terms.index(term) for term in nominated(terms, held)]
-        found = [match for match in found if any(match.counts[at] for at in positions)]
+        found = choose(found, terms, held, attrgetter("counts"))
     return Matches(list(found), held)
 
 

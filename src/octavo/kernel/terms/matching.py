@@ -64,9 +64,9 @@ def count_terms(text: str, quote: str = "") -> tuple[Counter[str], int]:
 def search_records(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:
     """Search the given records: those that match the query and hold any of the terms.
 
-    When more than MOST do, only what the nominated terms find is looked at, and of that the newest MOST. When that is more
-    than COMMON and the query has no filter, only what is among the newest LOOKED records that answer the query, if that is
-    ENOUGH.
+    When more than MOST do, only what the nominated terms find is looked at; when that is more than MOST, only what holds the
+    other words too, as many of them as ENOUGH records hold together; and of that the newest MOST. When that is more than
+    COMMON and the query has no filter, only what is among the newest LOOKED records that answer the query, if that is ENOUGH.
     The paging of the query, and its `text`, are not looked at. A term given twice is counted twice in the answer and
     changes nothing else; one that no text can hold (white space, punctuation, too long) is held by no record.
     """

@@ -11,7 +11,18 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from octavo.kernel.model import Query, Scope
-from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
+from octavo.kernel.terms.matches import (
+    COMMON,
+    ENOUGH,
+    LOOKED,
+    MOST,
+    Match,
+    Matches,
+    choose,
+    is_unfiltered,
+    joined,
+    nominated,
+)
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import find_axis, scope_in
@@ -100,24 +111,37 @@ class TermSearch:
     def _search_rarest(self, held: list[int] | None) -> Script[Matches]:
         """More hold the words than are looked at: count each, and read what the rarest find."""
         if held is None:
-            yield from self._take(self._candidates(()))  # only what waits
             held = self._with_waiting((yield from self._count_held(self._words, MOST)))
         positions = [self._terms.index(term) for term in nominated(self._terms, held)]
-        chosen = [self._words[at] for at in positions]
         if sum(held[at] for at in positions) <= MOST:
-            yield from self._take(self._candidates(chosen))
-            return Matches(self._newest_of(positions), tuple(held))
-        [at] = positions  # one word, which more than MOST hold
-        common = is_unfiltered(self._query) and (yield from self._is_common(chosen, at))
+            yield from self._take(self._candidates([self._words[at] for at in positions]))
+            found = [row for row in self._found if any(row[5][at] for at in positions)]
+            return Matches(_newest_of(found), tuple(held))
+        order = joined(self._terms, held)
+        found, limit = [], MOST + len(self._waiting) + 1
+        # So many of the words ENOUGH records hold together, and of so many they do not.
+        enough, few = 1, len(order) + 1
+        whole = False
+        while enough + 1 < few:
+            tried = (enough + few + 1) // 2
+            yield from self._take(self._candidates(self._require(order[:tried]), f" LIMIT {limit}"))
+            if len(holding := self._holding(order[:tried])) < ENOUGH:
+                few = tried
+            else:
+                enough, found, whole = tried, holding, self._indexed < limit
+        if not whole:
+            found = yield from self._find_newest(order[:enough])
+        return Matches(_newest_of(found), tuple(held))
+
+    def _find_newest(self, together: Sequence[int]) -> Script[list[_Found]]:
+        """Of the records that hold all words at these positions, which are more than MOST, the newest; or the latest of all."""
         most = MOST + len(self._waiting)
-        found: list[Match] = []
-        if common:
-            yield from self._take(self._latest(chosen[0], most))
-            found = self._newest_of(positions)
-        if not common or len(found) < ENOUGH:
-            yield from self._take(self._newest(chosen, most))
-            found = self._newest_of(positions)
-        return Matches(found, tuple(held))
+        if is_unfiltered(self._query) and (yield from self._is_common(together)):
+            yield from self._take(self._latest(together, most))
+            if len(found := self._holding(together)) >= ENOUGH:
+                return found
+        yield from self._take(self._newest(together, most))
+        return self._holding(together)
 
     # --- what was found
 
@@ -175,23 +199,14 @@ class TermSearch:
     def _matches_of_all(self) -> Matches:
         """What `search_records` would say of the candidates, which are all that hold any of the terms."""
         held = [min(n, MOST + 1) for n in self._held]
-        positions = None
-        if len(self._found) > MOST:
-            positions = [self._terms.index(term) for term in nominated(self._terms, held)]
-        return Matches(self._newest_of(positions), tuple(held))
-
-    def _newest_of(self, positions: Sequence[int] | None) -> list[Match]:
-        """The newest MOST, oldest first, of what was found or of what holds one of the terms at these positions."""
         found = self._found
-        if positions is not None:
-            found = [row for row in found if any(row[5][at] for at in positions)]
-        found.sort(key=_rank)
-        if len({row[2] for row in found}) < len(found):  # an id stands in several scopes
-            found.sort(key=lambda row: (*row[:3], row[3].key))
-        return [
-            Match(id_, scope, created, seq, length, counts)
-            for created, seq, id_, scope, length, counts in found[-MOST:]
-        ]
+        if len(found) > MOST:
+            found = choose(found, self._terms, held, itemgetter(5))
+        return Matches(_newest_of(found), tuple(held))
+
+    def _holding(self, together: Sequence[int]) -> list[_Found]:
+        """What was found that holds all words at these positions."""
+        return [row for row in self._found if all(row[5][at] for at in together)]
 
     # --- what is asked of the database
 
@@ -204,22 +219,23 @@ class TermSearch:
             sql = f"SELECT * FROM ({hits}{end}) AS found UNION ALL "
         return Fetch(sql + self._late(values), values)
 
-    def _newest(self, words: Sequence[str], most: int) -> Fetch:
-        """The newest records that hold one of the words; with what waits to be indexed."""
+    def _newest(self, together: Sequence[int], most: int) -> Fetch:
+        """The newest records that hold all words at these positions; with what waits to be indexed."""
         values: list[Any] = []
-        hits = self._hits(words, values, f"{self._known}{self._scope}", entries=False)
+        hits = self._hits(self._require(together), values, f"{self._known}{self._scope}", entries=False)
         # Entries are joined afterwards: they would be sorted with the rest.
         newest = f"({hits} ORDER BY {self._backwards} LIMIT {int(most)}) AS newest {self._index.joined}"
         return Fetch(f"SELECT {self._fields} FROM {newest} UNION ALL {self._late(values)}", values)
 
-    def _latest(self, word: str, most: int) -> Fetch:
-        """Of the newest LOOKED records those that hold a word, no more than `most`; with those of them that wait to be indexed."""
+    def _latest(self, together: Sequence[int], most: int) -> Fetch:
+        """Of the newest LOOKED records those that hold all of these words, no more than `most`; with those of them that wait."""
         table, order = self._table, self._backwards
         values: list[Any] = []
         where = Where(table, self._query, values).sql
         fields = f"{self._known}, {table.column('scope_key')}{self._scope}"
         latest = f"SELECT {fields} FROM {table.name} WHERE {where} ORDER BY {order} LIMIT {LOOKED}"
-        test = table.dialect.contains.format("b.bag", self._index.bind(values, f" {word} "))
+        padded = [self._index.bind(values, f" {self._words[at]} ") for at in together]
+        test = " AND ".join([table.dialect.contains.format("b.bag", word) for word in padded])
         holding = (
             f"SELECT {self._fields} FROM latest {self._index.joined} WHERE {test} "
             f"ORDER BY {order} LIMIT {int(most)}"
@@ -249,7 +265,8 @@ class TermSearch:
     # --- how many hold a word
 
     def _count_held(self, words: Sequence[str], most: int) -> Script[list[int]]:
-        """In how many indexed records each word stands, but for those that wait; counted up to `most` + 1."""
+        """In how many indexed records each word stands, counted up to `most` + 1; what waits is taken beside it."""
+        yield from self._take(self._candidates(()))  # only what waits
         but = f" AND rowno NOT IN ({in_list(self._waiting)})" if self._waiting else ""
 
         def held(values: list[Any], word: str) -> str:
@@ -260,7 +277,7 @@ class TermSearch:
         return [counted[word] for word in words]
 
     def _count_indexed(self, words: Sequence[str], most: int) -> Script[list[int] | None]:
-        """The same as the index alone tells; what waits is taken beside it.
+        """The same as the index alone tells.
 
         Nothing where the query asks for more than a scope, or too much has expired: then each record must be looked at.
         """
@@ -292,7 +309,7 @@ class TermSearch:
 
     def _find_common(self, words: Sequence[str], most: int) -> Script[Sequence[str]]:
         """Words that far more than `most` entries hold, where all are meant and to count those takes long."""
-        estimate = None if self._tags.tags else self._index.estimate(words)
+        estimate = None if self._tags.tags or self._tags.words else self._index.estimate(words)
         if estimate is None:
             return ()
         return [word for word, held in (yield estimate) if held > _SURELY * most]
@@ -306,12 +323,19 @@ class TermSearch:
         [[indexed]] = yield Fetch(f"SELECT {counted}", values)
         return int(indexed) + len(self._found) > MOST
 
-    def _is_common(self, word: Sequence[str], at: int) -> Script[bool]:
-        """Whether the word at this position is held by so many records that the newest of them are not sorted out of all."""
+    def _is_common(self, together: Sequence[int]) -> Script[bool]:
+        """Whether so many records hold all words at these positions that the newest of them are not sorted out of all."""
+        word = self._require(together)
         counted = yield from self._count_indexed(word, COMMON)
         if counted is None:
             counted = yield from self._count_held(word, COMMON)
-        return counted[0] + self._held[at] > COMMON
+        return counted[0] + len(self._holding(together)) > COMMON
+
+    def _require(self, together: Sequence[int]) -> list[str]:
+        """Have what is asked of the index from now on hold all words at these positions but the last, which this answers."""
+        *others, last = [self._words[at] for at in together]
+        self._tags = self._tags._replace(words=tuple(others))
+        return [last]
 
     def _is_alone(self) -> Script[bool]:
         """Whether all records are this tenant's, so that a word need not be looked up together with whose it is."""
@@ -347,3 +371,14 @@ def _count_each(words: Sequence[str], count: Callable[[list[Any], str], str]) ->
         [row] = yield Fetch(f"SELECT {', '.join(counts)}", values)
         counted.update(zip(some, row, strict=True))
     return counted
+
+
+def _newest_of(found: list[_Found]) -> list[Match]:
+    """The newest MOST, oldest first."""
+    found.sort(key=_rank)
+    if len({row[2] for row in found}) < len(found):  # an id stands in several scopes
+        found.sort(key=lambda row: (*row[:3], row[3].key))
+    return [
+        Match(id_, scope, created, seq, length, counts)
+        for created, seq, id_, scope, length, counts in found[-MOST:]
+    ]

@@ -69,6 +69,7 @@ class ScopeTags(NamedTuple):
 
     tenant: str
     tags: tuple[str, ...]  # the narrowest first; none where all records are the tenant's
+    words: tuple[str, ...] = ()  # that a record must hold beside one of those that are looked up
 
 
 def scope_tags(scope: Scope) -> ScopeTags:

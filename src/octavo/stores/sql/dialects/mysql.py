@@ -109,7 +109,7 @@ class MySQLTerms(SqlTermIndex):
         if words is None:
             found = f"SELECT number FROM {self.postings} WHERE token = {_token(asked.tags[0])}"
         else:
-            found = self._select_holders(asked.tenant, words, asked.tags[:1])
+            found = self._select_holders(asked._replace(tags=asked.tags[:1]), words)
         source = f"({found}) AS p STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
 
@@ -118,16 +118,18 @@ class MySQLTerms(SqlTermIndex):
     ) -> str:
         del values
         test = f" AND p.number NOT IN ({in_list(but)})" if but else ""
-        held = self._select_holders(asked.tenant, words, asked.tags, test)
+        held = self._select_holders(asked, words, test)
         return f"(SELECT COUNT(*) FROM ({held} LIMIT {int(most)}) AS held)"
 
-    def _select_holders(self, tenant: str, words: Sequence[str], tags: Sequence[str], test: str = "") -> str:
-        """A select of the records, each once, that hold any of the words and have all of the tags.
+    def _select_holders(self, asked: ScopeTags, words: Sequence[str], test: str = "") -> str:
+        """A select of the records, each once, that hold any of the words and have all of the tags and words asked for.
 
         The list of a word grows with what everybody has, that of a tag does not: the server begins with the shorter one. It can
         tell for a word at a time only.
         """
-        named = [_token(tag) for tag in tags if tag != tenant]  # a word is looked up together with its tenant
+        tenant = asked.tenant  # a word is looked up together with it
+        named = [_token(tag) for tag in asked.tags if tag != tenant]
+        named += [_token(tenant, word) for word in asked.words]
         tokens = sorted({_token(tenant, word) for word in words})
         if not named:
             picked = "p.number" if len(tokens) == 1 else "DISTINCT p.number"

@@ -243,7 +243,7 @@ def _columns(rows: list[Row]) -> list[Any]:
 def _tsquery(asked: ScopeTags, words: Sequence[str] | None) -> str:
     """What is looked up: any of the words together with all tags, none of which holds a quote."""
     held = [] if words is None else ["('" + "' | '".join(words) + "')"]
-    return " & ".join([*[f"'{tag}'" for tag in asked.tags], *held])
+    return " & ".join([*[f"'{each}'" for each in asked.tags + asked.words], *held])
 
 
 def _lexemes(one: IndexedRecord) -> str:

@@ -186,4 +186,4 @@ def _insert(table: "Table") -> str:
 def _match(asked: ScopeTags, words: Sequence[str] | None) -> str:
     """What SQLite looks up: any of the words together with all tags, none of which holds a quote."""
     held = [] if words is None else ['("' + '" OR "'.join(words) + '")']
-    return " AND ".join([*[f'"{tag}"' for tag in asked.tags], *held])
+    return " AND ".join([*[f'"{each}"' for each in asked.tags + asked.words], *held])
