@@ -44,7 +44,8 @@ _PRESENCE_UNKNOWN = 0.5
 _PRESENCE_LONG = 8  # words of a question
 _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
 _PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
-_PRESENCE_NEAR = 0.3  # of the way from the mean to the question is where the nearest stands if it answers
+_PRESENCE_NEAR = 0.25  # of the way from the mean to the question is where the nearest stands if it answers
+_PRESENCE_NOWHERE = 0.2  # of a question that shares nothing with any record, though vectors name some
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
@@ -132,7 +133,7 @@ class Ranking(msgspec.Struct):
         if not question.asks and len(own) > _PRESENCE_LONG:
             return max(presence, _PRESENCE_UNKNOWN)  # nobody said what is looked for
         if self.candidates.cosines:
-            presence = (presence or _PRESENCE_UNTOLD) * self._nearness()
+            presence = (presence or _PRESENCE_NOWHERE) * self._nearness()
         return presence
 
     def _nearness(self) -> float:
