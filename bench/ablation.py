@@ -72,6 +72,7 @@ OF_VECTORS: dict[str, tuple[Any, ...]] = {
     "VECTOR_NEIGHBOUR": (0.0, 0.6),
     "_AGREEING": (1e-9, 0.15, 0.6),
     "_DEPTH": (10, 40),
+    "_LEAD": (1.0, 2.0),
 }
 Change = tuple[Any, str, Any]
 

@@ -54,6 +54,23 @@ def test_topics(question, statement):
 
 
 @pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("What do I do?", "What do I do?"),
+        ("Rain all day. I made soup. What did the new bike cost?", "What did the new bike cost?"),
+        ("今天好累。我的车什么时候年检？", "我的车什么时候年检？"),
+        ("Is it late? I slept. What did the new bike cost?", ""),
+        ("What did the new bike cost? I forgot.", ""),
+        ("I lost my way in the fog again. Why?", ""),
+        ("new bike", ""),
+    ],
+)
+def test_the_one_sentence_that_asks(text, sentence):
+    """Small talk before it is no part of it; of two that ask, or one that says too little by itself, none is meant alone."""
+    assert asked(text).asked == sentence
+
+
+@pytest.mark.parametrize(
     ("text", "overview"),
     [
         ("What do you know about me?", True),

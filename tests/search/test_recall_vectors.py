@@ -9,6 +9,7 @@ from memories import Recall, ids, inside, keep, naming, near, note
 from octavo import ModelError, Scope, StoreUnavailable
 from octavo.errors import StoreError
 from octavo.search.candidates import NEAREST
+from octavo.search.hits import ABSENT
 
 
 def crowd(home: Scope, many: int = 120):
@@ -53,7 +54,7 @@ async def test_words_and_meaning_together(store, home):
 
 
 async def test_what_is_asked_of_an_index(in_memory, home):
-    """The question as it was put, within the scope and the collections, and no more than are looked at; nothing for nothing."""
+    """The question without small talk, within the scope and the collections, and no more than are looked at; nothing for nothing."""
     asked = []
 
     async def resembling(*given):
@@ -62,12 +63,36 @@ async def test_what_is_asked_of_an_index(in_memory, home):
 
     in_memory.resembling = resembling
     recall, scope = Recall(in_memory), inside(home, user="me")
-    await recall.recall("Where is the fox?", scope, collections=["profile", "messages"])
-    assert asked == [("Where is the fox?", scope, ["profile", "messages"], NEAREST)]
+    await recall.recall("It rained. Where is the red fox?", scope, collections=["profile", "messages"])
+    assert asked == [("Where is the red fox?", scope, ["profile", "messages"], NEAREST)]
     for nothing in ("", " \n"):
         assert await recall.recall(nothing, scope) == []
     assert await recall.recall("fox", scope, 0) == []
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.2])
+async def test_where_nothing_stands_out_there_is_probably_no_answer(in_memory, home, scale):
+    """Whatever cosines a model is used to: the nearest must be nearer than all others, unless these are few."""
+    records = crowd(home, 40)
+    await keep(in_memory, *records)
+    recall, question = Recall(in_memory), "Which ladder is the wooden one?"
+
+    async def presence(lead: float, many: int = 40, asked: str = question) -> float:
+        cosines = [0.5 + lead, *(0.5 - n / 1000 for n in range(1, many))]
+        naming(in_memory, *(near(r, 1 - scale * (1 - c)) for r, c in zip(records, cosines, strict=False)))
+        return (await recall.recall(asked, home)).presence
+
+    words = await presence(0.3)
+    assert await presence(0.2) == words > await presence(0.1) > await presence(0.0)
+    assert await presence(0.0, many=20) == words
+    talk = f"{question} I forgot. Is it this one or that one?"
+    assert await presence(0.0, asked=talk) == await presence(0.3, asked=talk)
+    assert (
+        ABSENT
+        > await presence(0.3, asked="Why is quantum chromodynamics so?")
+        > await presence(0.0, asked="Why is quantum chromodynamics so?")
+    )
 
 
 async def test_noise_is_not_trusted(store, home):

@@ -109,6 +109,8 @@ async def _by_vectors(
     if not isinstance(store, Resembles) or not question.text.strip():
         return []
     started = time.perf_counter()
+    # A vector of small talk and the question after it would be half about the small talk.
+    text = question.asked or question.text
     collections: dict[Scope, list[str]] = {}
     for query in queries:
         collections.setdefault(query.scope, []).append(query.collection)
@@ -117,7 +119,7 @@ async def _by_vectors(
             near = [
                 one
                 for scope, names in collections.items()
-                for one in await store.resembling(question.text, scope, names, NEAREST)
+                for one in await store.resembling(text, scope, names, NEAREST)
             ]
     except (ModelError, StoreError) as error:  # words alone still find most of it
         _log.warning("recall goes on without vectors: %s", error)

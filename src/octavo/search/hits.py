@@ -11,8 +11,8 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
 from octavo.kernel.text import content
 
-#: Below this presence, about one in twenty answerable questions is said to have no answer, and half of those that
-#: have none (`octavo bench recall` measures both).
+#: Below this presence, less than one in twenty answerable questions is said to have no answer; and half of those that
+#: have none, with an embedder more (`octavo bench recall` measures both).
 ABSENT = 0.22
 _SHORTEST = 12  # tokens of a text that are worth showing when no more of it fits
 _TICKS = re.compile(r"`{3,}")

@@ -70,6 +70,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for. A question of several sentences is also asked part by part, so that each is answered."""
 
     text: str
+    asked: str = ""  # the one sentence that asks, after small talk or alone
     terms: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...] = ()  # where the terms of each part stand among all terms
     aside: frozenset[int] = frozenset()  # terms of the small talk around what is asked
@@ -84,7 +85,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
         said = _LIVELIHOOD.sub("work", text)
-        sentences = [found for sentence in _SENTENCE.findall(said) if (found := sentence.strip())]
+        sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.
         words = _matter(said)[:MOST_TERMS]
@@ -96,10 +97,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         ]
         asked = {number for part in parts for number in part}
         parts = [part for part in parts if len(part) >= _FEWEST]
+        says_enough = len(sentences) == 1 or len(asked) >= _FEWEST
         # Today and yesterday in the small talk around a question do not say when its answer was told.
         counted = () if len(sentences) > 1 else relative_spans(text, at)
         return cls(
             text=text,
+            asked=_sentences(text)[-1] if asking and asking == sentences[-1:] and says_enough else "",
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
@@ -108,6 +111,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             overview=_is_overview(text),
             personal=bool(_PERSONAL.search(text)),
         )
+
+
+def _sentences(text: str) -> list[str]:
+    return [found for sentence in _SENTENCE.findall(text) if (found := sentence.strip())]
 
 
 def _is_overview(text: str) -> bool:

@@ -37,12 +37,15 @@ _NEIGHBOUR_WITHIN = timedelta(hours=1)
 _HALF_LIFE_DAYS = 10.0
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20
+_LEAD = 1.5  # the power of a vector's lead
 _LEAST_DEVIATION = 0.2  # of the best score
 _PRESENCE_BEST, _PRESENCE_ABOUT = 5, 12  # records looked at for the words, and for the topics
 _PRESENCE_UNKNOWN = 0.5
 _PRESENCE_LONG = 8  # words of a question
 _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
 _PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
+_PRESENCE_NEAR = 0.25  # of the way from the mean to the question is where the nearest stands if it answers
+_PRESENCE_NOWHERE = 0.2  # of a question that shares nothing with any record, though vectors name some
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
@@ -127,10 +130,24 @@ class Ranking(msgspec.Struct):
                 presence = max(presence, _PRESENCE_UNTOLD)
             elif 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
                 presence *= _PRESENCE_MISSING
-        if (not presence and self.candidates.cosines) or (not question.asks and len(own) > _PRESENCE_LONG):
-            # Only the vectors found anything; or it was no question, and nobody said what is looked for.
-            return max(presence, _PRESENCE_UNKNOWN)
+        if not question.asks and len(own) > _PRESENCE_LONG:
+            return max(presence, _PRESENCE_UNKNOWN)  # nobody said what is looked for
+        if self.candidates.cosines:
+            presence = (presence or _PRESENCE_NOWHERE) * self._nearness()
         return presence
+
+    def _nearness(self) -> float:
+        """How far the nearest record stands out from all that the vectors named, beside how far an answer does; 1 at most.
+
+        It is measured on the way from their mean to the question itself: cosines of two models mean different things.
+        """
+        cosines = self.candidates.cosines.values()
+        # Of several sentences nobody knows which one is to be answered; and among a few records none stands out.
+        if not self.question.asked or len(cosines) <= _DEPTH:
+            return 1.0
+        mean = sum(cosines) / len(cosines)
+        missing = max(0.0, 1 - (max(cosines) - mean) / (1 - mean) / _PRESENCE_NEAR) if mean < 1 else 0.0
+        return 1 - self.trust * missing
 
     def _share(self, numbers: list[int], best: list[int], weights: list[float]) -> float:
         """The largest share of the weight of these terms that one of the records has."""
@@ -335,9 +352,12 @@ def _few_best(scores: list[float]) -> float:
 
 
 def _above_floor(n: int, cosines: dict[int, float]) -> list[float]:
-    """How far each candidate stands above the farthest of the nearest; cosines of two models mean different things."""
+    """How far each candidate stands above the farthest of the nearest; cosines of two models mean different things.
+
+    A lead counts for more than it is long: those in the middle are all about as near, and should not vote.
+    """
     floor = min(cosines.values(), default=0.0)
-    return [cosines[at] - floor if at in cosines else 0.0 for at in range(n)]
+    return [(cosines[at] - floor) ** _LEAD if at in cosines else 0.0 for at in range(n)]
 
 
 def _trust(terms: list[float], cosines: dict[int, float]) -> float:
