@@ -121,6 +121,8 @@ def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: li
         ("我对海鲜过敏，特别是虾", ["用户对海鲜过敏（特别是虾）"]),
         ("我喜欢水果，尤其是芒果", ["用户喜欢水果（尤其是芒果）"]),
         ("特别是虾", []),
+        ("我约了骨科，吴主任的号", ["用户约了骨科（吴主任的号）"]),
+        ("吴主任的儿子结婚了", []),
         ("周日买了台洗衣机，499，包安装", ["用户周日买了台洗衣机（499, 包安装）"]),
         ("We adopted a greyhound. She's called Vespa.", ["The user adopted a greyhound (is called Vespa)"]),
         (
