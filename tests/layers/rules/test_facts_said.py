@@ -6,6 +6,7 @@ import pytest
 from bench.extraction import Reading, load_sentences, read
 
 from octavo.layers.rules.extractor import decide
+from octavo.layers.values import Known
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 
@@ -76,6 +77,37 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
         ("我下围棋，打桥牌", ["用户下围棋", "用户打桥牌"]),
         ("我五十一岁，一个人住在桂林", ["用户五十一岁", "用户一个人住在桂林"]),
         ("Shellfish makes my throat swell up", ["Shellfish makes their throat swell up"]),
+        ("全家都很难过", ["用户全家都很难过"]),
+        ("我们一家住在泉州", ["用户一家住在泉州"]),
+        (
+            "My wifi password is Grasshopper!77, please keep it",
+            ["The user's wifi password is Grasshopper!77"],
+        ),
+        ("My locker number is B?4. I like tea!", ["The user's locker number is B?4", "The user likes tea"]),
+        (
+            "My new boss is called Els Vermeulen, she's strict but fair",
+            ["The user's new boss is called Els Vermeulen", "The user's new boss is strict but fair"],
+        ),
+        (
+            "My gym bag is red, it's from Ghent",
+            ["The user's gym bag is red", "The user's gym bag is from Ghent"],
+        ),
+        ("I withdrew from the race", ["The user withdrew from the race"]),
+        ("I overcame my fear of heights", ["The user overcame their fear of heights"]),
+        ("I resent early meetings", ["The user resents early meetings"]),
+        ("I drink my coffee black, no sugar", ["The user drinks their coffee black, no sugar"]),
+        ("I eat my burgers plain, without onions", ["The user eats their burgers plain, without onions"]),
+        ("I prefer tabs over spaces btw", ["The user prefers tabs over spaces"]),
+        ("I love sardines, haha", ["The user loves sardines"]),
+        ("I always mix it up", []),
+        ("We made up", []),
+        ("陈老师搬到重庆去了。", []),
+        ("李医生辞职了", []),
+        ("李医生给我开了药", ["李医生给用户开了药"]),
+        ("豆豆昨天走了", []),
+        ("安娜去年搬到柏林了", []),
+        ("小美离婚了", []),
+        ("昨天走了五公里", ["用户昨天走了五公里"]),
     ],
 )
 def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: list[str]) -> None:
@@ -86,6 +118,11 @@ def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: li
     ("text", "kept"),
     [
         ("我养了一只鹦鹉，叫奶黄包", ["用户养了一只鹦鹉（叫奶黄包）"]),
+        ("我对海鲜过敏，特别是虾", ["用户对海鲜过敏（特别是虾）"]),
+        ("我喜欢水果，尤其是芒果", ["用户喜欢水果（尤其是芒果）"]),
+        ("特别是虾", []),
+        ("我约了骨科，吴主任的号", ["用户约了骨科（吴主任的号）"]),
+        ("吴主任的儿子结婚了", []),
         ("周日买了台洗衣机，499，包安装", ["用户周日买了台洗衣机（499, 包安装）"]),
         ("We adopted a greyhound. She's called Vespa.", ["The user adopted a greyhound (is called Vespa)"]),
         (
@@ -124,3 +161,75 @@ def test_what_is_wished_supposed_told_or_joked_is_no_fact(text: str) -> None:
 )
 def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: list[str]) -> None:
     assert contents(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "category", "hour"),
+    [
+        ("我明天看牙医，下午五点", "action", 17),
+        ("我们周六聚餐，晚上七点", "event", 19),
+        ("I'm training for a half marathon", "action", None),
+        ("I have been training for the regatta", "action", None),
+        ("I had a training yesterday", "meeting", 0),
+        ("I take the 7:42 train", "preference", None),
+        ("I boarded the 8:15am ferry", "action", None),
+        ("I flew home at 7:42", "action", 7),
+    ],
+)
+def test_what_happens_is_of_its_kind_and_at_its_hour(text: str, category: str, hour: int | None) -> None:
+    (one,) = decide(text, [], owner_type="user", at=NOW)
+    assert one.category == category
+    assert (one.happened_at.hour if one.happened_at else None) == hour
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after"),
+    [
+        (
+            "The user drinks their coffee black",
+            "I no longer drink coffee",
+            "The user no longer drinks coffee",
+        ),
+        (
+            "The user loves strong cheese",
+            "I don't eat cheese any more",
+            "The user does not eat cheese any more",
+        ),
+        ("用户每天跑步", "我不再跑步了，改成游泳", "用户不再跑步了"),
+        ("用户喜欢熬夜", "我不再熬夜了", "用户不再熬夜了"),
+        (
+            "The user works at the brewery",
+            "I'm leaving the brewery",
+            "The user no longer works at the brewery",
+        ),
+        ("The user works at Delhaize", "I'm leaving Delhaize", "The user no longer works at Delhaize"),
+        (
+            "The user's mum's birthday is on the 3rd of March",
+            "Actually, my mum's birthday is on the 4th of March",
+            "The user's mum's birthday is on the 4th of March",
+        ),
+        (
+            "The user's brother Tom's birthday is 9 May",
+            "My brother Tom's birthday is 8 May",
+            "The user's brother Tom's birthday is 8 May",
+        ),
+        ("The user likes coffee cake", "I no longer drink coffee", None),
+        ("The user likes oat milk", "I don't like milk", None),
+        ("The user works at Google", "I'm leaving Google Docs open", None),
+        ("The user works at the brewery", "I'm leaving on Friday", None),
+        (
+            "The user's mum's birthday is on the 3rd of March",
+            "My dad's birthday is on the 4th of March",
+            None,
+        ),
+    ],
+)
+def test_what_is_so_no_more_is_superseded(before: str, text: str, after: str | None) -> None:
+    known = Known(id="1", layer="profile", category="preference", content=before)
+    found = decide(text, [known], owner_type="user", at=NOW)
+    assert [one.content for one in found if one.target == "1"] == ([after] if after else [])
+
+
+def test_what_is_done_instead_is_told_too() -> None:
+    assert contents("我不再跑步了，改成游泳") == ["用户不再跑步了", "用户改成游泳"]
+    assert contents("我不再打篮球了，改成爬山") == ["用户不再打篮球了", "用户改成爬山"]

@@ -32,6 +32,12 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
         bare = clause[reader.after_leading(clause) :]
+        if not bare and times(clause, context.at):
+            if context.open:  # 看牙医，下午三点: that is when
+                context.add_time(clause, DETAILS)
+            continue
+        if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
+            clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
         if context.introducing and reader.is_bare(bare):
             clause = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
             bare = clause
@@ -53,10 +59,13 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         asks = asks or (sentence.asks and at == len(clauses) - 1)
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
+        narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
         parts = CHINESE.PARTS.match(bare) and not (
             context.open and context.found[-1].layer == "profile" and CHINESE.AGED.fullmatch(bare)
         )
-        if context.open and not asks and (about_new or parts):
+        if narrows and not context.open:
+            continue
+        if context.open and not asks and (about_new or parts or narrows):
             # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
             context.add_detail(reader.with_name(clause), DETAILS)
             continue
@@ -234,7 +243,8 @@ class ChineseReader(ClauseReader):
             )
         if self._is_topic(clause):
             return []  # 我做饭一般，收纳是强项: nobody is called 收纳
-        if subject.owner is None and profile is None and _names_another(said, timed):
+        another = _names_another(said, timed) or self._of_another(clause, subject)
+        if subject.owner is None and profile is None and another:
             self.context.about_owner = False  # 小明是医生: somebody else, and so is whoever "他" is next
             return []
         if subject.owner is None and not self.context.about_owner:
@@ -272,6 +282,13 @@ class ChineseReader(ClauseReader):
         if category == "other" and not about_owner and (subject.owner is None or _at_any(found, said)):
             return []
         return self._happening(category, clause, subject) if category else []
+
+    def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
+        """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
+        return any(
+            when.start - subject.said in (2, 3) and CHINESE.OF_ITS_OWN.match(clause, when.end)
+            for when in times(clause, self.context.at)
+        )
 
     def _subject(self, clause: str) -> ClauseSubject:
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
@@ -347,7 +364,9 @@ class ChineseReader(ClauseReader):
         if subject is None or subject.owner is None:
             head, tail = "" if "我" in clause and not self.context.narrated else name, clause[start:]
         elif subject.owner:
-            head, tail = clause[start : subject.start] + name, clause[subject.end :]
+            family = CHINESE.FAMILY.search(clause, subject.start, subject.end)  # 全家都很难过
+            head = clause[start : subject.start] + name + (family[0] if family else "")
+            tail = clause[subject.end :]
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
             if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多

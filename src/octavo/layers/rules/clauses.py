@@ -14,6 +14,7 @@ MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked fo
 LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 DEEPEST = 3  # how often somebody may tell that somebody told
+_ASKED = re.compile(r"[?？]\W{0,7}$")
 _KEPT_END = frozenset(")）》\"”'+#%")
 _I = re.IGNORECASE
 _INTRODUCING = frozenset({"name", "age", "home town", "birthday", "occupation", "student"})
@@ -101,7 +102,7 @@ def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of a text, in order."""
     for written in _sentences(text.replace("’", "'").replace("`", "'")):
         if clean := _clean(written):
-            yield Sentence(clean, any(mark in written[-8:] for mark in "?？"))
+            yield Sentence(clean, _ASKED.search(written) is not None)
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -148,7 +149,11 @@ def clauses_en(sentence: str) -> list[str]:
         sentence = sentence[match.end() :]
     sentence = _introduced(_as_one(sentence))
     statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
-    return [part for statement in statements if (part := _clean(statement)[:LONGEST_CLAUSE])]
+    return [
+        part
+        for statement in statements
+        if (part := ENGLISH.TRAILER.sub("", _clean(statement))[:LONGEST_CLAUSE])
+    ]
 
 
 def _statements(clause: str) -> Iterator[str]:
@@ -251,6 +256,13 @@ class ReadingContext:
         begin, end = brackets
         before = f"{last.content[: -len(end)]}, " if last.content.endswith(end) else last.content + begin
         self.found[-1] = last._replace(content=before + detail + end)
+
+    def add_time(self, clause: str, brackets: tuple[str, str]) -> None:
+        """Put a time that stands by itself behind the last fact: what happens, happens then."""
+        self.add_detail(clause, brackets)
+        when, last = self.moment(clause), self.found[-1]
+        if when and when.at and last.layer == "event":
+            self.found[-1] = last._replace(happened_at=when.at)
 
     def moment(self, clause: str) -> When | None:
         """The time a clause names, or the one that still holds from earlier in its sentence."""

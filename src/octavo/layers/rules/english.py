@@ -35,7 +35,15 @@ _BASE_FORMS = {"is": "be", "am": "be", "are": "be", "has": "have", "does": "do",
 _OF_ONE_PERSON = {"am": "is", "are": "is", "were": "was", "have": "has", "do": "does", "go": "goes"}
 _WISH = "the user wants: "
 DETAILS = (" (", ")")
-_PAST, _PRESENT = frozenset(ENGLISH.words["PAST"]), frozenset(ENGLISH.words["PRESENT"])
+_PRESENT = frozenset(ENGLISH.words["PRESENT"])
+_PAST = frozenset(ENGLISH.words["PAST"])
+#: Withdrew, overcame: but "I resent" is no past of "send".
+_PAST |= {
+    begin + word
+    for begin in ENGLISH.words["PREFIXES"]
+    for word in _PAST - _PRESENT
+    if begin + word not in ("resent", "relent", "reset")
+}
 #: What somebody does without saying when is what they do.
 _HABITS = _PRESENT.difference(ENGLISH.words["NO_HABITS"])
 _NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
@@ -204,7 +212,13 @@ class EnglishReader(ClauseReader):
         ):
             return []
         content, kind = self.content(clause, subject), plain(match["kin"] if match else "thing")
-        fixed = ENGLISH.FIXED.match(f"my {after}") and any(when.at for when in times(after, self.context.at))
+        if theirs := ENGLISH.THEIRS.match(after):  # mum's birthday is on the 4th of March: one of hers
+            match, said, kind = theirs, theirs["said"], plain(theirs["who"])
+        fixed = (
+            not theirs
+            and ENGLISH.FIXED.match(f"my {after}")
+            and any(when.at for when in times(after, self.context.at))
+        )
         if fixed or (times(clause, self.context.at) and _is_past(said)):
             return self.event("event", clause, subject, after, implies=False)
         statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
@@ -259,7 +273,9 @@ class EnglishReader(ClauseReader):
             return [StatedFact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
-        often = re.match(r"(?!(?:me|us)\b|(?:have|do|did|will)$)\w", said) and ENGLISH.HABITUAL.search(clause)
+        often = re.match(
+            r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them)\b)\w", said
+        ) and ENGLISH.HABITUAL.search(clause)
         if category is None and (habit or often):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"

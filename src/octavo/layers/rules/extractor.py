@@ -7,9 +7,27 @@ from typing import Literal, NamedTuple
 from octavo.layers import reasons
 from octavo.layers.records import topic_of
 from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
-from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, StatedFact, alike, has_han, words
+from octavo.layers.rules.facts import (
+    CHINESE,
+    COMMON,
+    ENGLISH,
+    NO,
+    YES,
+    StatedFact,
+    alike,
+    has_han,
+    words,
+)
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
-from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, KnownFacts, memories_of, read, reading
+from octavo.layers.rules.reading import (
+    GRADED_MANY,
+    MOST_OF_MEMORY,
+    KnownFacts,
+    memories_of,
+    read,
+    reading,
+    topic_of_slot,
+)
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.sync import run_in_turns, run_steps
 
@@ -242,9 +260,13 @@ def _single(slots: dict[str, str]) -> bool:
 
 
 def _of_many(key: str, new: str, old: dict[str, str]) -> Likeness:
+    kind, _, value = key.partition(":")
+    if kind == "like" and new == NO:
+        # Who drinks no coffee does not drink it black; who does not drink it black may well drink it.
+        liked = key in [topic_of_slot(other) for other, said in old.items() if said == YES]
+        return "denied" if liked else "new"
     if not key.startswith(GRADED_MANY):
         return "new"
-    kind, _, value = key.partition(":")
     for other, said in old.items():
         if (
             other.startswith(f"{kind}:")

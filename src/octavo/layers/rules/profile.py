@@ -245,6 +245,13 @@ class ChineseProfile(ProfileRules):
         """本科 and 硕士 have a subject each: the second does not take the place of the first."""
         return ProfileStatement(category, [{f"major {match['k'] or ''}".strip(): plain(match["v"])}])
 
+    def stopped(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
+        """不再跑步了: what was done, whether as a habit or for the pleasure of it, is done no more."""
+        items = self.listed_items(match["v"])
+        return ProfileStatement(
+            category, [{f"{kind}:{plain(one)}": NO for _, one in items[:1] for kind in ("like", "habit")}]
+        )
+
     def skill(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """英语不太好: how well something is done; said without any "how", nothing is said."""
         how = match[0][match.end("v") - match.start() :]

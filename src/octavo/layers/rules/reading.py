@@ -5,10 +5,11 @@ from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from octavo.kernel.terms.english import stem
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
 from octavo.layers.rules.english import read_english
-from octavo.layers.rules.facts import COMMON, StatedFact, has_han, words
+from octavo.layers.rules.facts import COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
 from octavo.util.cache import Cache, size_of
@@ -24,6 +25,9 @@ _read: Cache[tuple[str, OwnerType], tuple[StatedFact, ...]] = Cache()
 #: Of these a longer value says more of the same thing, and a shorter one less.
 GRADED_MANY = ("school:", "degree:", "has:", "business:")
 _PART = re.compile("[^，,]+[，,]?")
+_AS_TAKEN = frozenset(ENGLISH.words["AS_TAKEN"])
+#: The things of a list are made plain twice, so they are stemmed twice.
+_STEMMED = {stem(stem(word)): other for word, other in SYNONYMS.items() if word.isascii()}
 _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
 
@@ -110,7 +114,7 @@ class KnownFacts:
             if not fact.slots:
                 self._events.append(entry)
             for key in fact.slots:
-                self._by_topic.setdefault(_topic(key), []).append(entry)
+                self._by_topic.setdefault(topic_of_slot(key), []).append(entry)
 
     def same(self, fact: StatedFact) -> KnownFact | None:
         """The memory that says this in the very same words, of whatever day they are."""
@@ -120,15 +124,18 @@ class KnownFacts:
     def near(self, fact: StatedFact) -> Iterator[KnownFact]:
         """The facts that may be the same as this one, or be changed by it."""
         for key in fact.slots:
-            yield from self._by_topic.get(_topic(key), ())
+            yield from self._by_topic.get(topic_of_slot(key), ())
         for entry in self._events:
             # Who somebody is, and what happened, are two things; but a text no rule read may be either.
             if not fact.slots or entry.fact.category == "other":
                 yield entry
 
 
-def _topic(key: str) -> str:
-    """Things of which a longer name says more are found together, and what is with what is not."""
+def topic_of_slot(key: str) -> str:
+    """Things of which a longer name says more are found together, and what is with what is not; so is coffee, black or not."""
+    if key.startswith("like:"):
+        named = " ".join(word for word in key[5:].split() if word not in _AS_TAKEN)
+        return f"like:{_STEMMED.get(named, named)}"
     return key.partition(":")[0] if key.startswith(GRADED_MANY) else key.removeprefix("not ")
 
 
