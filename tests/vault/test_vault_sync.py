@@ -186,7 +186,7 @@ async def test_somebody_else_writes_in_the_same_moment(vault, other, store, how)
 async def test_one_at_a_time(vault, store):
     """While one process is at work on a vault, another waits for it, but not for ever."""
     await vault.put("system", "text")
-    async with Vault(vault.root, store, patience_seconds=0) as hasty, vault._locked():
+    async with Vault(vault.root, store, patience_seconds=0) as hasty, vault._hold_lock():
         for work in (hasty.put("system", "x"), hasty.remove("system")):
             with pytest.raises(StoreUnavailable, match="another process"):
                 await work
