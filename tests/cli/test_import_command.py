@@ -35,11 +35,6 @@ def test_a_dry_run_writes_nothing(octavo):
         (("import", "talk.jsonl", "--dry-run"), "--dry-run needs --from"),
         (("import", "nowhere.jsonl"), "does not exist"),
         (("import", "."), "is a folder; --from says what it holds"),
-        (
-            ("import", "talk.jsonl"),
-            "what another program wrote is read with --from, and a store with octavo copy",
-        ),
-        (("import", "octavo.db", "sqlite:///b.db"), "a store with octavo copy"),
         (("export", "sqlite:///octavo.db", "no/where.jsonl"), "to write where.jsonl to; make it first"),
         (("list", "--store", "file://no/where"), "there is no store at no/where"),
         (("import", "https://example.com/x.json", "--from", "chatgpt"), "nothing is fetched"),
@@ -52,6 +47,15 @@ def test_what_is_refused(octavo, arguments, said):
     octavo("add", "I like tea")
     done = octavo(*arguments)
     assert (done.exit_code, said in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize("file", ["talk.jsonl", "octavo.db"])
+def test_what_octavo_did_not_export(octavo, file):
+    Path("talk.jsonl").write_text(LINE)
+    octavo("add", "I like tea")
+    done = octavo("import", file, "sqlite:///b.db")
+    cure = "what another program wrote is read with --from, and a store with octavo copy"
+    assert (done.exit_code, cure in done.output) == (1, True), done.output
 
 
 def test_one_way_to_name_a_store(octavo, url):

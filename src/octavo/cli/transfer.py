@@ -11,7 +11,7 @@ import msgspec
 from octavo.cli import option
 from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
 from octavo.cli.tables import figures
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, OctavoError
 from octavo.importers import FORMATS
 from octavo.kernel.model import Scope
 from octavo.kernel.shapes import SHAPES
@@ -206,7 +206,7 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
                 if error.bad.number > 1:
                     raise
                 cure = "what another program wrote is read with --from, and a store with octavo copy"
-                raise ConfigError(f"{error}; is it what octavo export wrote? {cure}") from error
+                raise OctavoError(f"{error}; is it what octavo export wrote? {cure}") from error
     more = {"bad": moved.bad, "bad_lines": first, "set_aside": str(set_aside) if written else None}
     return _tell(call, "imported", moved, file=file, target=mask_url(store), **more)
 
