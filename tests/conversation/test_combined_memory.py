@@ -16,7 +16,7 @@ class Words(BaseChatMemory):
     """All that was said, as text."""
 
     async def aload_memory_variables(self, inputs):
-        return {self.memory_key: self._shown(await self.chat_memory.aget_messages())}
+        return {self.memory_key: self._format(await self.chat_memory.aget_messages())}
 
 
 class Broken(BaseMemory):

@@ -19,6 +19,7 @@ from octavo.errors import NotFound, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Searches
 from octavo.stores.base import BaseStore
 from octavo.wraps import Journal
+from octavo.wraps.attempts import Attempts
 from octavo.wraps.journal import Spool, inspect, peek
 from virtual_time import clock, virtually
 
@@ -304,3 +305,13 @@ async def test_scopes_that_overlap(tmp_path):
         await settled(journal)
         assert store.committed == ["elsewhere", "after"]
         assert await ids(journal, "s9") == ["after"]
+
+
+async def test_a_read_that_closing_ends():
+    """Whoever waits for it is told that the store was closed: a cancellation would end their task without a word."""
+    attempts = Attempts()
+    waiting = asyncio.create_task(attempts.read(asyncio.Event().wait(), 60))
+    await asyncio.sleep(0)
+    attempts.cancel()
+    with pytest.raises(StoreClosed, match="before it had answered"):
+        await waiting

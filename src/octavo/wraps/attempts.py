@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from octavo.errors import StoreUnavailable
+from octavo.errors import StoreClosed, StoreUnavailable
 
 T = TypeVar("T")
 _GRACE_SECONDS = 1.0  # for a call that was cancelled to clear up after itself
@@ -40,7 +40,7 @@ class Attempts:
             self.applied.add(entry)
 
     async def read(self, work: Coroutine[Any, Any, T], seconds: float, what: str = "the store") -> T:
-        """The answer, or StoreUnavailable when there is none after so many seconds."""
+        """The answer; StoreUnavailable when there is none after so many seconds, StoreClosed when all were cancelled."""
         task = _begin(work, self._reads)
         try:
             await asyncio.wait({task}, timeout=max(seconds, 0))
@@ -50,6 +50,10 @@ class Attempts:
         if not task.done():
             task.cancel()  # and not awaited: a driver may hang while it lets go, too
             raise late_error(what, seconds)
+        if (
+            task.cancelled()
+        ):  # by `cancel`, and not by whoever waits here: a cancellation would end their task without a word
+            raise StoreClosed(f"{what} was closed before it had answered")
         return task.result()
 
     async def wait_for_all(self, seconds: float) -> bool:

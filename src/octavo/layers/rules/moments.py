@@ -94,7 +94,7 @@ def _clock(words: str, part: str) -> time | None:
 
 def _which_day(words: str, text: str, at: datetime) -> date | None:
     today = at.date()
-    if words.startswith("in ") and COMMON.SO_FAR.search(text) and not COMMON.FUTURE.search(text):
+    if words.startswith("in ") and COMMON.SO_FAR.search(text) and not _is_future(text):
         return None  # "I haven't smoked in two years" says how long, not when
     words = COMMON.HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
     if (of_month := re.fullmatch(r"(.*月)(\d{1,2})[日号]", words)) and not days(words):  # 下个月15号
@@ -108,20 +108,26 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
         return named
     for pattern, make in _DAYS:
         if match := pattern.search(words):
-            return make(match, today, bool(COMMON.FUTURE.search(text)) or _unsaid(text))
+            return make(match, today, _is_future(text) or _is_open(text))
     if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
         return _calendar(Day(today.year + 1, day.month, day.day), today)
     # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
     named_days = days(words) or days("in " + words.capitalize())
     if not named_days:
         return None
-    return _calendar(named_days[0], today, bool(COMMON.FUTURE.search(text)), _unsaid(text))
+    return _calendar(named_days[0], today, _is_future(text), _is_open(text))
 
 
-def _unsaid(text: str) -> bool:
+@lru_cache(maxsize=16)  # the same for each time that a clause names
+def _is_future(text: str) -> bool:
+    return COMMON.FUTURE.search(text) is not None
+
+
+@lru_cache(maxsize=16)
+def _is_open(text: str) -> bool:
     """Whether a clause leaves open whether it was or will be: "we move on 15 January"."""
     past = COMMON.PAST_ENGLISH if text.isascii() else COMMON.PAST_CHINESE
-    return not COMMON.FUTURE.search(text) and not past.search(text)
+    return not _is_future(text) and not past.search(text)
 
 
 def _calendar(day: Day, today: date, future: bool = False, unsaid: bool = False) -> date | None:
