@@ -54,7 +54,9 @@ async def main(url: str, folder: str) -> None:
             after.pop(id(own), None)
         for number, one in after.items():
             # A driver that connects once more may ask for its own version: Python then lists the packages anew.
-            if len(one) - before.get(number, 0) > MOST_ADDED and not type(one).__module__.startswith("importlib"):
+            if len(one) - before.get(number, 0) > MOST_ADDED and not type(one).__module__.startswith(
+                "importlib"
+            ):
                 print(type(one), len(one), before.get(number), str(one)[:200])
 
 
