@@ -29,7 +29,9 @@ from virtual_time import clock, virtually
 @virtually
 async def test_a_write_that_fails_alone_becomes_a_dead_letter(tmp_path, monkeypatch):
     """After its tries, with its error. Until then those of its session stay behind it, and all others pass."""
-    monkeypatch.setattr("random.uniform", lambda _least, most: most)  # or all tries may be drawn to come at once
+    monkeypatch.setattr(
+        "random.uniform", lambda _least, most: most
+    )  # or all tries may be drawn to come at once
     store = unsteady("down")
     store.poison["poison"] = StoreUnavailable("packet too large")
     async with journal_of(store, tmp_path, max_retries=3, backoff=(60, 60)) as journal:
