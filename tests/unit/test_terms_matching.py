@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from octavo import Query, Record, Scope
 from octavo.kernel.terms import is_topic
-from octavo.kernel.terms.matches import MOST, Match, Matches, joined, nominated
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominate, order_words
 from octavo.kernel.terms.matching import index_terms, search_records
 from octavo.kernel.text import content
 
@@ -25,26 +25,26 @@ def note(number, text, **fields):
 
 def test_the_rarest_terms_choose():
     """From the rarest on, as many as find no more than MOST together; the rarest always, nobody's never."""
-    assert nominated(["a", "b", "c"], [10, 5, 0]) == ["b", "a"]
-    assert nominated(["a", "b"], [MOST, 1]) == ["b"]
-    assert nominated(["a", "b"], [MOST - 1, 1]) == ["b", "a"]
-    assert nominated(["b", "a"], [MOST + 1, MOST + 1]) == ["a"]
-    assert nominated(["a"], [0]) == []
-    assert nominated([], []) == []
+    assert nominate(["a", "b", "c"], [10, 5, 0]) == ["b", "a"]
+    assert nominate(["a", "b"], [MOST, 1]) == ["b"]
+    assert nominate(["a", "b"], [MOST - 1, 1]) == ["b", "a"]
+    assert nominate(["b", "a"], [MOST + 1, MOST + 1]) == ["a"]
+    assert nominate(["a"], [0]) == []
+    assert nominate([], []) == []
 
 
 def test_a_term_given_twice_counts_once_among_those_that_choose():
-    assert nominated(["a", "b", "a"], [MOST // 2, MOST // 2, MOST // 2]) == ["a", "b"]
+    assert nominate(["a", "b", "a"], [MOST // 2, MOST // 2, MOST // 2]) == ["a", "b"]
 
 
 def test_words_choose_together_where_all_are_common():
     """The first word of all, then the others, each once; topics and what nobody holds do not."""
     many = MOST + 1
-    assert joined(["b", "c", "a", "c"], [many] * 4) == [2, 0, 1]
-    assert joined(["b", "a", "c"], [many, many, 0]) == [1, 0]
+    assert order_words(["b", "c", "a", "c"], [many] * 4) == [2, 0, 1]
+    assert order_words(["b", "a", "c"], [many, many, 0]) == [1, 0]
     topic = next(term for term in index_terms("the cello")[0] if is_topic(term))
-    assert joined([topic, "a", "b"], [many] * 3) == [1, 2]
-    assert joined([topic], [many]) == [0]
+    assert order_words([topic, "a", "b"], [many] * 3) == [1, 2]
+    assert order_words([topic], [many]) == [0]
 
 
 def test_counts_and_lengths():

@@ -1,7 +1,6 @@
 """`octavo serve`, the REST server; `octavo keys`, who may call it; `octavo mcp`, memory for programs that speak MCP."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from octavo.mcp.callers import ToolCaller, ToolLimits, Toolset
 from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.stores import open_store
 from octavo.util.extras import missing_packages, store_extra
+from octavo.util.file_modes import is_usable_folder
 from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
@@ -84,12 +84,6 @@ def _check_packages(extra: str, call: CommandCall) -> None:
         raise ConfigError(f"octavo {call.command} needs {needed}")
 
 
-def _can_write(folder: Path) -> bool:
-    """Whether this account may write to a folder, or make it."""
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    return there.is_dir() and os.access(there, os.W_OK)
-
-
 def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", port: int) -> None:
     """Say where it listens, on what store, who may call, and something to try."""
     server = settings.server
@@ -107,7 +101,7 @@ def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", por
     call.say(f'try: curl{key} "{near}/memory/user/user123/profile"')
     if not prepared.reachable:
         queue = settings.failure_queue
-        queued = "queued" if queue.enabled and _can_write(Path(queue.directory)) else "refused"
+        queued = "queued" if queue.enabled and is_usable_folder(Path(queue.directory)) else "refused"
         call.note(f"the store cannot be reached yet: {prepared.trouble}; writes are {queued} until it can")
     call.document(
         url=address,

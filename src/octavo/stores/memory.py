@@ -21,8 +21,8 @@ from octavo.kernel.terms.matches import (
     Match,
     Matches,
     is_unfiltered,
-    joined,
-    nominated,
+    nominate,
+    order_words,
 )
 from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress, SearchingStore, ignore_progress
@@ -96,10 +96,10 @@ class TermIndex:
         held = tuple(len(ranks) for ranks in holders)
         found = {rank for ranks in holders if len(ranks) <= MOST for rank in ranks}
         if max(held) > MOST or len(found) > MOST:
-            chosen = [terms.index(term) for term in nominated(terms, held)]
+            chosen = [terms.index(term) for term in nominate(terms, held)]
             found = {rank for at in chosen for rank in holders[at][:MOST]}
             if held[chosen[0]] > MOST:
-                posting = search.join([postings[at] for at in joined(terms, held)])
+                posting = search.join([postings[at] for at in order_words(terms, held)])
                 found = {*search.holders(posting)[:MOST]}
                 if is_unfiltered(query) and search.is_common(posting):
                     latest = search.latest(posting)

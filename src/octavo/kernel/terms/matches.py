@@ -66,7 +66,7 @@ def holdable(term: str) -> bool:
     )
 
 
-def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
+def nominate(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     """The terms that choose the records to look at: from the rarest on, as many as find no more than MOST together.
 
     `held` says in how many records each term stands. A term nobody holds is left out; the rarest one is always in; one
@@ -83,12 +83,12 @@ def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     return chosen
 
 
-def joined(terms: Sequence[str], held: Sequence[int]) -> list[int]:
+def order_words(terms: Sequence[str], held: Sequence[int]) -> list[int]:
     """Where even the rarest term stands in more than MOST records: its position, then those of the other words.
 
     They choose together: from the first on, as many as ENOUGH records hold all of.
     """
-    first, *_ = nominated(terms, held)
+    first, *_ = nominate(terms, held)
     words = {term for term, n in zip(terms, held, strict=True) if n and term != first and not is_topic(term)}
     return [terms.index(term) for term in (first, *sorted(words))]
 
@@ -97,9 +97,9 @@ def choose(
     found: Sequence[T], terms: Sequence[str], held: Sequence[int], counts: Callable[[T], Sequence[int]]
 ) -> list[T]:
     """Of more than MOST records, which hold the terms so often each, those that the terms choose."""
-    positions = [terms.index(term) for term in nominated(terms, held)]
+    positions = [terms.index(term) for term in nominate(terms, held)]
     chosen = [one for one in found if any(counts(one)[at] for at in positions)]
-    for at in joined(terms, held)[1:] if len(chosen) > MOST else ():
+    for at in order_words(terms, held)[1:] if len(chosen) > MOST else ():
         both = [one for one in chosen if counts(one)[at]]
         if len(both) < ENOUGH:
             break

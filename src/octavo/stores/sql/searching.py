@@ -20,8 +20,8 @@ from octavo.kernel.terms.matches import (
     Matches,
     choose,
     is_unfiltered,
-    joined,
-    nominated,
+    nominate,
+    order_words,
 )
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
@@ -112,12 +112,12 @@ class TermSearch:
         """More hold the words than are looked at: count each, and read what the rarest find."""
         if held is None:
             held = self._with_waiting((yield from self._count_held(self._words, MOST)))
-        positions = [self._terms.index(term) for term in nominated(self._terms, held)]
+        positions = [self._terms.index(term) for term in nominate(self._terms, held)]
         if sum(held[at] for at in positions) <= MOST:
             yield from self._take(self._candidates([self._words[at] for at in positions]))
             found = [row for row in self._found if any(row[5][at] for at in positions)]
             return Matches(_newest_of(found), tuple(held))
-        order = joined(self._terms, held)
+        order = order_words(self._terms, held)
         found, limit = [], MOST + len(self._waiting) + 1
         # So many of the words ENOUGH records hold together, and of so many they do not.
         enough, few = 1, len(order) + 1
