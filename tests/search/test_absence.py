@@ -60,3 +60,40 @@ async def test_a_question_that_finds_nothing_is_absent_only_where_it_names_somet
 
 async def test_what_the_world_knows_is_absent(memory):
     assert await absent(memory, "How far is Jupiter from the sun?")
+
+
+TALK = (
+    ("Petra", "My workshop flooded last winter, so I rebuilt the kiln shelves in April."),
+    ("Ngozi", "Oh no! Did you lose many pots? I was away at the lighthouse with Emeka."),
+    ("Petra", "Only a dozen. I fired the celadon bowls again and sold them at the Harrow market."),
+    ("Ngozi", "Well done. I have started to learn the accordion, my teacher is Mrs Adeyemi."),
+    ("Petra", "An accordion! How heavy is your accordion?"),
+    ("Ngozi", "Nine kilos, my shoulders ache."),
+    ("小明", "我上个月在青岛学会了冲浪，教练姓孟。"),
+    ("阿珍", "真厉害！我最近在家里养了两只鹦鹉。"),
+)
+
+
+@pytest.mark.parametrize("form", ["a name", "a transcript"])
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Where did Petra sell the celadon bowls?", False),
+        ("Where did Ngozi sell the celadon bowls?", True),
+        ("Who teaches Ngozi the accordion?", False),
+        ("How heavy is the accordion of Ngozi?", False),  # asked by Petra, who does not say so of herself
+        ("When did Ngozi rebuild the kiln shelves?", True),
+        ("小明在青岛学会了什么？", False),
+        ("阿珍在青岛学会了什么冲浪？", True),
+        ("阿珍养了几只鹦鹉？", False),
+        ("Where were the celadon bowls sold?", False),
+    ],
+)
+async def test_what_another_speaker_says_is_no_answer(form, question, expected):
+    async with AsyncMemory("memory://") as memory:
+        for name, text in TALK:
+            said = {"role": "user", "content": text, "name": name} if form == "a name" else f"{name}: {text}"
+            await memory.add(said, user_id="lin")
+        for limit in (2, 10):
+            found = await memory.search(question, user_id="lin", sources=["messages"], limit=limit)
+            assert found.probably_absent == expected

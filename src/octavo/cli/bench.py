@@ -236,6 +236,8 @@ def _say_one(call: CommandCall, result: _Result) -> None:
         f"recall: p50 {figures.p50_ms:.1f} ms, p95 {figures.p95_ms:.1f} ms, {figures.per_second:,.0f} questions/s"
     )
     apart = "" if figures.told_apart is None else f"; of those asked of another talk {figures.told_apart:.1%}"
+    if figures.adversarial is not None:
+        apart += f"; of those that ask one speaker for what another said {figures.adversarial:.1%}"
     call.say(f"said to be probably absent: {figures.flagged:.1%} of the questions{apart}")
 
 

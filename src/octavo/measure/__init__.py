@@ -17,7 +17,7 @@ from octavo.errors import ModelError, OctavoError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
-from octavo.measure.formats import COLLECTION, FORMATS, Case, Data, Talk, load
+from octavo.measure.formats import ADVERSARIAL, COLLECTION, FORMATS, Case, Data, Talk, load
 from octavo.measure.metrics import all_at, hit_at, mean, ndcg_at, percentile, ranks, recall_at
 from octavo.search.recall import Recall
 from octavo.wraps import Indexed
@@ -67,7 +67,7 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     best_score: float | None  # of the first hit
     scores: dict[str, float]  # by metric
     presence: float
-    flagged: bool  # said to be probably absent, though it is there
+    flagged: bool  # said to be probably absent
     told_apart: bool | None  # said to be probably absent from another talk; None where there is no other
     ms: float
 
@@ -308,6 +308,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     per_second: float  # one question after the other
     flagged: float  # share of questions said to be probably absent though they are there
     told_apart: float | None  # share of those asked of another talk that were said to be probably absent
+    adversarial: float | None  # share of those that ask one speaker for what another said
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,6 +326,9 @@ def summary(run: Run) -> Summary:
         by_category[asked.category].append(asked)
     times = [asked.ms for asked in run.asked]
     apart = [asked.told_apart for asked in run.asked if asked.told_apart is not None]
+    flagged: dict[bool, list[bool]] = {True: [], False: []}
+    for asked in run.asked:
+        flagged[asked.category == ADVERSARIAL].append(asked.flagged)
     return Summary(
         questions=len(run.asked),
         scores=_figures(run.asked).scores,
@@ -332,8 +336,9 @@ def summary(run: Run) -> Summary:
         p50_ms=percentile(0.50, times),
         p95_ms=percentile(0.95, times),
         per_second=1000 / mean(times) if mean(times) else 0.0,
-        flagged=mean([asked.flagged for asked in run.asked]),
+        flagged=mean(flagged[False]),
         told_apart=mean(apart) if apart else None,
+        adversarial=mean(flagged[True]) if flagged[True] else None,
     )
 
 

@@ -19,6 +19,7 @@ from octavo.kernel.model import Record, Scope
 
 COLLECTION = "messages"
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+ADVERSARIAL = f"5 {CATEGORIES[5]}"
 _SESSION = re.compile(r"session_(\d+)")
 _LOCOMO_TIME = re.compile(
     r"(\d{1,2}):(\d{2})\s*([ap])m\s+on\s+(\d{1,2})\s+([a-z]+),?\s+(\d{4})", re.IGNORECASE

@@ -6,6 +6,7 @@ records of the scope into the counts moved no figure of the benchmarks by more t
 
 import heapq
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -17,6 +18,7 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
+from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
@@ -46,9 +48,20 @@ _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics
 _PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
 _PRESENCE_NEAR = 0.25  # of the way from the mean to the question is where the nearest stands if it answers
 _PRESENCE_NOWHERE = 0.2  # of a question that shares nothing with any record, though vectors name some
+HEARD = 10  # hits that tell who says what
+_PRESENCE_ANOTHERS = 0.2  # of a question about one speaker, where others say what is asked for: so much more
+_SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
+
+# Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了.
+_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
+_LONGEST_SPEAKER = 40
+_ROLES = frozenset(
+    ("user", "assistant", "system", "tool", "function", "developer", "human", "ai", "agent", "bot")
+)
+_ASKS = re.compile("[?？]")
 
 #: Of one term: where it stands among the candidates, and how often there; or what it adds there.
 _Column: TypeAlias = list[tuple[int, int]]
@@ -99,9 +112,9 @@ class Ranking(msgspec.Struct):
             )
         }
 
-    def presence(self) -> float:
+    def presence(self, hits: Sequence[tuple[int, Record]] = ()) -> float:
         """How likely it is that memory holds an answer: by the share of the question's words, and of its topics, that one
-        of the best records has.
+        of the best records has; and by who says them in these hits.
 
         Small talk around the question does not count. A topic says less than the words: many texts are about the same.
         One that is definite and that no record is about says most.
@@ -130,6 +143,8 @@ class Ranking(msgspec.Struct):
                 presence = max(presence, _PRESENCE_UNTOLD)
             elif 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
                 presence *= _PRESENCE_MISSING
+        if self._is_said_by_others(hits, asked, weights):
+            presence *= _PRESENCE_ANOTHERS
         if not question.asks and len(own) > _PRESENCE_LONG:
             return max(presence, _PRESENCE_UNKNOWN)  # nobody said what is looked for
         if self.candidates.cosines:
@@ -148,6 +163,32 @@ class Ranking(msgspec.Struct):
         mean = sum(cosines) / len(cosines)
         missing = max(0.0, 1 - (max(cosines) - mean) / (1 - mean) / _PRESENCE_NEAR) if mean < 1 else 0.0
         return 1 - self.trust * missing
+
+    def named_speakers(self, hits: Sequence[tuple[int, Record]]) -> set[str]:
+        """The names of those who say these hits, as far as the question has them, as terms."""
+        said = {term for _, record in hits for term in terms_of(_speaker(record)) if len(term) > 1}
+        return said.intersection(self.question.terms)
+
+    def _is_said_by_others(
+        self, hits: Sequence[tuple[int, Record]], numbers: list[int], weights: list[float]
+    ) -> bool:
+        """Whether the question names one of the speakers, and others say what these terms are about.
+
+        Who asks somebody else for something says nothing about it.
+        """
+        named, terms = self.named_speakers(hits), self.question.terms
+        wanted = [at for at in numbers if self.candidates.held[at] and terms[at] not in named]
+        total = sum(weights[at] for at in wanted)
+        if not named or not total:
+            return False
+        shares: tuple[list[float], list[float]] = [], []  # of the others, and of whom the question names
+        for at, record in hits[:HEARD]:
+            if speaker := _speaker(record):
+                held = [weights[n] for n in wanted if self.found[at].counts[n]]
+                says = 0.0 if _ASKS.search(record.text) else sum(held) / total
+                shares[not named.isdisjoint(terms_of(speaker))].append(says)
+        others, own = (sum(heapq.nlargest(_SPOKEN_BEST, each)) for each in shares)
+        return others - own > _SPOKEN_MORE
 
     def _share(self, numbers: list[int], best: list[int], weights: list[float]) -> float:
         """The largest share of the weight of these terms that one of the records has."""
@@ -184,6 +225,15 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
     return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order)
+
+
+def _speaker(record: Record) -> str:
+    """Who says it: the name a message has, or what its text begins with."""
+    name = record.data.get("name") if isinstance(record.data, dict) else None
+    if isinstance(name, str) and name.casefold() not in _ROLES:
+        return name[:_LONGEST_SPEAKER]
+    said = _SPEAKER.match(record.text, 0, _LONGEST_SPEAKER)
+    return said[1] if said else ""
 
 
 def importance(record: Record) -> float:

@@ -22,7 +22,7 @@ from octavo.kernel.text import content
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
-from octavo.search.ranking import MOST_IMPORTANT, RERANK, Ranking, importance, rank, standard
+from octavo.search.ranking import HEARD, MOST_IMPORTANT, RERANK, Ranking, importance, rank, standard
 from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
@@ -85,6 +85,9 @@ class Recall:
             loading = time.perf_counter()
             with span("octavo.recall.load"):
                 chosen, left_out = await self._choose(ranked, limit, max_bytes, rerank=rerank)
+                heard = [(at, record) for at, record, _ in chosen]
+                if 0 < len(heard) < HEARD and ranked.named_speakers(heard):
+                    heard = [row[:2] for row in (await self._best(ranked, HEARD, max_bytes))[0]]
             ranks: dict[str, dict[int, int]] | None = {} if terms else None
             if explain:
                 ranks = ranked.ranks([at for at, _, _ in chosen])
@@ -100,7 +103,7 @@ class Recall:
             self._tell(stages)
         return Recalled(
             hits,
-            ranked.presence(),
+            ranked.presence(heard),
             stages if explain else None,
             ranked.candidates.notes,
             ranked.trust,
