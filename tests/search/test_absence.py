@@ -27,7 +27,17 @@ async def absent(memory, question):
 
 @pytest.mark.parametrize(
     "question",
-    ["What's my sister called?", "How old is my cat?", "我爸爸是做什么的？", "我的猫几岁了？"],
+    [
+        "What's my sister called?",
+        "How old is my cat?",
+        "我爸爸是做什么的？",
+        "我的猫几岁了？",
+        "When is my birthday?",
+        "When is Alastair's birthday?",
+        "What instrument do I play?",
+        "我的房贷每个月还多少？",
+        "阿福的生日是哪天？",
+    ],
 )
 async def test_one_of_the_family_does_not_answer_for_another(memory, question):
     assert await absent(memory, question)

@@ -137,11 +137,11 @@ class Ranking(msgspec.Struct):
         topics = [at for at in asked if is_topic(question.terms[at])]
         about = self._share(topics, best if question.personal else best[:_PRESENCE_BEST], weights)
         presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)
-        if question.personal and not question.parts:
+        if not question.parts:
             known = [bool(self.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
-            if not known:  # it may have been said in any words
+            if question.personal and not known:  # it may have been said in any words
                 presence = max(presence, _PRESENCE_UNTOLD)
-            elif 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
+            elif known and 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
                 presence *= _PRESENCE_MISSING
         if self._is_said_by_others(hits, asked, weights):
             presence *= _PRESENCE_ANOTHERS
