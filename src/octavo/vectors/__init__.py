@@ -68,9 +68,8 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if (
-            error.name not in _EXTRAS
-        ):  # something else is broken, and must not hide behind advice that does not help
+        # Something else is broken, and must not hide behind advice that does not help.
+        if error.name not in _EXTRAS:
             raise
         raise ConfigError(
             f"this vector index needs {error.name}: pip install 'octavo[{_EXTRAS[error.name]}]'"

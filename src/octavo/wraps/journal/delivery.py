@@ -165,9 +165,8 @@ class Delivery:
         self._opening: asyncio.Task[object] | None = None
         self._give_up_at = 0.0
         self._held: dict[str, HeldWrite] = {}
-        self._behind: dict[
-            str, frozenset[Scope]
-        ] = {}  # those that stay behind a held one, with what they touch
+        # Those that stay behind a held one, with what they touch.
+        self._behind: dict[str, frozenset[Scope]] = {}
         self.store_open = False
         self.collection: str | None = None  # one that is written to
         self.question: Query | None = None  # the last that was not answered

@@ -15,9 +15,8 @@ from octavo.util.file_modes import open_file
 from octavo.util.system import read_at
 from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, is_sound, read_letter
 
-_LOG_NAME = re.compile(
-    r"failed_events(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?"
-)  # slot, part, backup
+# The slot, the part, and whether it is a backup.
+_LOG_NAME = re.compile(r"failed_events(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?")
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
 
 

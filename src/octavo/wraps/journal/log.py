@@ -245,9 +245,8 @@ class Log:
         finished = {self.loaded.pop(id_).n for id_ in ids}
         upto = max(self._done.upto, *finished)
         passed = {each.n for each in self.loaded.values() if each.n < upto}
-        left = (
-            frozenset(passed | self._done.left) - finished
-        )  # some that were left before may not be in memory yet
+        # Some that were left before may not be in memory yet.
+        left = frozenset(passed | self._done.left) - finished
         self._done, self._noted = DoneUpTo(upto, left), False
         if not self.waiting:
             self._clear()
