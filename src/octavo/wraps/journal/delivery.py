@@ -28,7 +28,7 @@ from octavo.kernel.ports import Store, list_heads
 from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
-from octavo.wraps.journal.lines import Erased, Left, Waiting
+from octavo.wraps.journal.files import Erased, Left, Waiting
 from octavo.wraps.journal.repeatable import Repeatable, has_overlap, keeps_oldest, touched_scopes
 from octavo.wraps.journal.spool import Spool
 

@@ -27,21 +27,19 @@ from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
 from octavo.util.words import pluralize
 from octavo.wraps.journal.files import (
-    QueueNames,
-    SharedFile,
-    replace_lines,
-)
-from octavo.wraps.journal.lines import (
     DoneUpTo,
     Durability,
     Left,
     LogScan,
+    QueueNames,
+    SharedFile,
     Waiting,
     done_line,
     queued_line,
     read_lines,
     read_waiting,
     read_writes,
+    replace_lines,
 )
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
