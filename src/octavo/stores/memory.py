@@ -1,7 +1,6 @@
 """The memory store: the specification of every other store, and a fast one where nothing must outlive the process."""
 
 import asyncio
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
@@ -67,24 +66,16 @@ class TermIndex:
 
     def search(self, query: Query, terms: Sequence[str]) -> Matches:
         """Answer as `search_records` would from all records of the collection; nothing may be waiting."""
-        if query.ids is not None:  # not looked up one after another
-            query = msgspec.structs.replace(query, ids=frozenset(query.ids))
+        inside = self._records.find(query)
         matches = []
-        for rank in self._records.walk(query, newest_first=False):
-            counted, length = self._counted[rank]
-            if counted.keys().isdisjoint(terms):  # first, since it takes the least time
-                continue
-            sealed = self._records.row(rank)
-            if query.matches(sealed):  # type: ignore[arg-type]
-                counts = tuple([counted.get(term, 0) for term in terms])
-                matches.append(Match(rank[2], sealed.scope, rank[0], rank[1], length, counts))
+        for sealed in inside:
+            counted, length = self._counted[sealed.rank]
+            counts = tuple([counted.get(term, 0) for term in terms])
+            if any(counts):
+                matches.append(Match(sealed.id, sealed.scope, sealed.created_at, sealed.seq, length, counts))
         found, held = msgspec.structs.astuple(narrow(matches, terms))
-        edge: StoredRecord | None = None
-        if len(found) > COMMON and is_unfiltered(query):
-            rows = map(self._records.row, self._records.walk(query, newest_first=True))
-            inside = (sealed for sealed in rows if query.matches(sealed))  # type: ignore[arg-type]
-            edge = next(itertools.islice(inside, LOOKED - 1, None), None)
-        return Matches(newest(found, edge.rank if edge else None), held)
+        common = len(found) > COMMON and len(inside) > LOOKED and is_unfiltered(query)
+        return Matches(newest(found, inside[-LOOKED].rank if common else None), held)
 
     async def verify(self, collection: str, progress: Progress) -> Lexicon:
         """Compare what is known of each record with the text it was made from."""
