@@ -1,8 +1,10 @@
 """The memory store: the specification of every other store, and a fast one where nothing must outlive the process."""
 
 import asyncio
+import heapq
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -11,7 +13,17 @@ from octavo.errors import ConfigError
 from octavo.kernel.codec import Prepared, StoredRecord
 from octavo.kernel.model import Head, NameCount, Query, Rank, Record, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon, Scrubbed
-from octavo.kernel.terms.matches import COMMON, LOOKED, Match, Matches, is_unfiltered, narrow, newest
+from octavo.kernel.terms.matches import (
+    COMMON,
+    ENOUGH,
+    LOOKED,
+    MOST,
+    Match,
+    Matches,
+    is_unfiltered,
+    nominate,
+    order_words,
+)
 from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.records import CollectionIndex, Records
@@ -19,24 +31,30 @@ from octavo.stores.records import CollectionIndex, Records
 # Terms, after which others go first. Counted, not timed: on a busy machine time passes without work.
 _STEP_WORK = 2000
 _EACH = 8  # what a record costs beside its terms
-_COMPARED = 50  # records, after which others go first
+_COMPARED = 50  # records or terms, after which others go first
 
 
 class TermIndex:
-    """The terms of each record of a collection, and how often it holds them.
+    """For each term of a collection the records that hold it, and how often.
 
     It is late, since what comes is only noted, and brought up to date before a search.
     """
 
     def __init__(self, records: CollectionIndex) -> None:
         self._records = records
-        self._counted: dict[Rank, tuple[Counter[str], int]] = {}
+        self._postings: dict[str, dict[Rank, int]] = {}
+        self._entries: dict[Rank, tuple[int, tuple[str, ...]]] = {}  # how long a record is, and its terms
         self.waiting: dict[Rank, None] = dict.fromkeys(records.ranks())
 
     def forget(self, rank: Rank) -> None:
         """Have nothing to do with this record any more."""
         self.waiting.pop(rank, None)
-        self._counted.pop(rank, None)
+        _, terms = self._entries.pop(rank, (0, ()))
+        for term in terms:
+            posting = self._postings[term]
+            del posting[rank]
+            if not posting:
+                del self._postings[term]
 
     async def catch_up(self, progress: Progress | None = None) -> int:
         """Index all that waits and let others go in between; answer how many records are indexed, with none waiting."""
@@ -52,44 +70,70 @@ class TermIndex:
                     work -= _EACH + length
             left = len(self.waiting)
             if progress is not None:
-                progress(len(self._counted), len(self._counted) + left)
+                progress(len(self._entries), len(self._entries) + left)
             if not left:
-                return len(self._counted)
+                return len(self._entries)
             await asyncio.sleep(0)
 
     def _add(self, rank: Rank) -> int:
         sealed = self._records.get((rank[2], rank[3]))
         if sealed is None:  # gone, since this index was given up for another
             return 0
-        counted = self._counted[rank] = _count_terms(sealed)
-        return counted[1]
+        counted, length = _count_terms(sealed)
+        for term, count in counted.items():
+            self._postings.setdefault(term, {})[rank] = count
+        self._entries[rank] = (length, tuple(counted))
+        return length
+
+    # --- one search; nothing may be waiting
 
     def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `search_records` would from all records of the collection; nothing may be waiting."""
-        inside = self._records.find(query)
+        """Answer as `search_records` would from all records of the collection."""
+        postings = [self._postings.get(term, {}) for term in terms]
+        search = _Search(self._records, query)
+        holders = [search.holders(posting) for posting in postings]
+        held = tuple(len(ranks) for ranks in holders)
+        found = {rank for ranks in holders if len(ranks) <= MOST for rank in ranks}
+        if max(held) > MOST or len(found) > MOST:
+            chosen = [terms.index(term) for term in nominate(terms, held)]
+            found = {rank for at in chosen for rank in holders[at][:MOST]}
+            if held[chosen[0]] > MOST:
+                posting = search.join([postings[at] for at in order_words(terms, held)])
+                found = {*search.holders(posting)[:MOST]}
+                if is_unfiltered(query) and search.is_common(posting):
+                    latest = search.latest(posting)
+                    found = latest if len(latest) >= ENOUGH else found
         matches = []
-        for sealed in inside:
-            counted, length = self._counted[sealed.rank]
-            counts = tuple([counted.get(term, 0) for term in terms])
-            if any(counts):
-                matches.append(Match(sealed.id, sealed.scope, sealed.created_at, sealed.seq, length, counts))
-        found, held = msgspec.structs.astuple(narrow(matches, terms))
-        common = len(found) > COMMON and len(inside) > LOOKED and is_unfiltered(query)
-        return Matches(newest(found, inside[-LOOKED].rank if common else None), held)
+        for rank in sorted(found):
+            counts = tuple([posting.get(rank, 0) for posting in postings])
+            scope = self._records.row(rank).scope
+            matches.append(Match(rank[2], scope, rank[0], rank[1], self._entries[rank][0], counts))
+        return Matches(matches, held)
 
     async def verify(self, collection: str, progress: Progress) -> Lexicon:
-        """Compare what is known of each record with the text it was made from."""
+        """Compare every entry with the text it was made from, and every posting with its entry."""
         wrong: set[str] = set()
+        stray: set[Rank] = set()
         ranks = list(self._records.ranks())
         for done, rank in enumerate(ranks):
+            sealed = self._records.get((rank[2], rank[3]))
+            if sealed is not None and rank not in self.waiting:
+                counted, length = _count_terms(sealed)
+                indexed, terms = self._entries.get(rank, (-1, ()))
+                held = {term: self._postings.get(term, {}).get(rank) for term in terms}
+                if (indexed, held) != (length, counted):
+                    wrong.add(sealed.id)
             if done % _COMPARED == 0:
                 progress(done, len(ranks))
                 await asyncio.sleep(0)
-            sealed = self._records.get((rank[2], rank[3]))
-            if sealed is None or rank in self.waiting:
-                continue
-            if self._counted.get(rank) != _count_terms(sealed):
-                wrong.add(sealed.id)
+        for done, term in enumerate(list(self._postings)):
+            for rank in self._postings.get(term, {}):
+                if rank not in self._entries:
+                    stray.add(rank)
+                elif term not in self._entries[rank][1]:
+                    wrong.add(rank[2])
+            if done % _COMPARED == 0:
+                await asyncio.sleep(0)
         kept = set(self._records.ranks())
         progress(len(kept), len(kept))
         return Lexicon(
@@ -97,8 +141,64 @@ class TermIndex:
             records=len(kept),
             waiting=len(self.waiting),
             missing=tuple(sorted(wrong)),
-            stray=len(self._counted.keys() - kept),
+            stray=len(stray | (self._entries.keys() - kept)),
         )
+
+
+class _Search:
+    """Which records a search may find; each is compared with the query once, however many terms it holds."""
+
+    def __init__(self, records: CollectionIndex, query: Query) -> None:
+        self._records = records
+        self._verdicts: dict[Rank, bool] = {}
+        self._named: list[Rank] | None = None
+        if query.ids is not None:
+            query = msgspec.structs.replace(query, ids=frozenset(query.ids))
+            self._named = sorted({sealed.rank for sealed in records.find_named(query)}, reverse=True)
+        self._query = query
+        self._breadth = records.count_walked(query) if self._named is None else len(self._named)
+
+    def holders(self, posting: dict[Rank, int]) -> list[Rank]:
+        """The newest of the records that answer the query and hold the term, newest first; no more than MOST + 1."""
+        # A walk meets one of them in every (breadth / posting) steps, and may stop after MOST + 1.
+        if self._breadth * min(1, (MOST + 1) / max(len(posting), 1)) < len(posting):
+            walked = (rank for rank in self._walk() if rank in posting and self._matches(rank))
+            return list(itertools.islice(walked, MOST + 1))
+        return heapq.nlargest(MOST + 1, filter(self._matches, posting))
+
+    def join(self, postings: Sequence[dict[Rank, int]]) -> dict[Rank, int]:
+        """What holds the first of some terms, and as many of the others as ENOUGH records hold all of."""
+        posting, *others = postings
+        for other in others:
+            both = {rank: n for rank, n in posting.items() if rank in other and self._matches(rank)}
+            if len(both) < ENOUGH:
+                break
+            posting = both
+        return posting
+
+    def is_common(self, posting: dict[Rank, int]) -> bool:
+        """Whether more than COMMON of the records that hold a term answer the query."""
+        if len(posting) <= COMMON:
+            return False
+        return len(list(itertools.islice(filter(self._matches, posting), COMMON + 1))) > COMMON
+
+    def latest(self, posting: dict[Rank, int]) -> set[Rank]:
+        """Of the newest LOOKED records that answer the query those that hold the term, no more than MOST."""
+        newest = itertools.islice(filter(self._matches, self._walk()), LOOKED)
+        return set(itertools.islice((rank for rank in newest if rank in posting), MOST))
+
+    def _walk(self) -> Iterator[Rank]:
+        """The ranks inside the scope, from the newest on."""
+        return (
+            self._records.walk(self._query, newest_first=True) if self._named is None else iter(self._named)
+        )
+
+    def _matches(self, rank: Rank) -> bool:
+        verdict = self._verdicts.get(rank)
+        if verdict is None:
+            sealed = self._records.row(rank)
+            verdict = self._verdicts[rank] = self._query.matches(sealed)  # type: ignore[arg-type]
+        return verdict
 
 
 def _count_terms(sealed: StoredRecord) -> tuple[Counter[str], int]:

@@ -174,7 +174,7 @@ class CollectionIndex:
     def find(self, query: Query) -> list[StoredRecord]:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
-            return query.over(self._find_named(query))  # type: ignore[arg-type, return-value]
+            return query.over(self.find_named(query))  # type: ignore[arg-type, return-value]
         at = query.expired_at
         if at is not None and (ended := self._find_expired(query, at)) is not None:
             return query.over(ended)  # type: ignore[arg-type, return-value]
@@ -230,7 +230,7 @@ class CollectionIndex:
     def tenants(self) -> set[str]:
         return {axis[1] for axis in self._orders if axis[0] == "tenant"}
 
-    def _find_named(self, query: Query) -> Iterator[StoredRecord]:
+    def find_named(self, query: Query) -> Iterator[StoredRecord]:
         """The records that have one of the ids asked for, inside the scope or not."""
         scope_key = query.scope.key if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):
@@ -239,6 +239,10 @@ class CollectionIndex:
                 yield from named.values()
             elif scope_key in named:
                 yield named[scope_key]
+
+    def count_walked(self, query: Query) -> int:
+        """At most so many ranks are on the walk of a query that has no ids."""
+        return sum(len(order.ranks) for order in self._find_orders(query))
 
     def walk(self, query: Query, *, newest_first: bool) -> Iterator[Rank]:
         """The ranks among which all that match the query are, in order, within its times and past its cursor."""
@@ -271,7 +275,7 @@ class CollectionIndex:
     def _find_expired(self, query: Query, at: datetime) -> list[StoredRecord] | None:
         """What has ended in the tenant by then; None when that is more than what the walk of the query looks at."""
         ends = itertools.takewhile(lambda end: end[0] <= at, self._ends.get(query.scope.tenant, ()))
-        most = sum(len(order.ranks) for order in self._find_orders(query))
+        most = self.count_walked(query)
         ended = [self.row(rank) for _, rank in itertools.islice(ends, most + 1)]
         return ended if len(ended) <= most else None
 
