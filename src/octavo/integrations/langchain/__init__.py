@@ -25,16 +25,14 @@ with require_package(__name__, "LangChain", "langchain-core"):
     from langchain_core.tools import BaseTool, StructuredTool  # type: ignore[import-not-found]
     from pydantic import ConfigDict, Field
 
-from octavo.integrations.langchain.translating import (
+from octavo.integrations.langchain.histories import (
     ChatMessageHistory,
     FileChatMessageHistory,
-    OctavoChatMessageHistory,
     RedisChatMessageHistory,
     StoreChatMessageHistory,
     StoreSessions,
-    to_langchain,
-    to_octavo,
 )
+from octavo.integrations.langchain.translating import OctavoChatMessageHistory, to_langchain, to_octavo
 
 if TYPE_CHECKING:
     from octavo.integrations.langchain.memories import (
