@@ -239,7 +239,10 @@ def test_stores_lists_every_scheme(octavo, monkeypatch):
     ("args", "sentence"),
     [
         (("copy", "wat://x", "memory://"), "unknown store scheme 'wat'; known: file, "),
-        (("copy", "octavo.db", "memory://"), "'octavo.db' is not a store URL; try sqlite:///octavo.db"),
+        (
+            ("copy", "octavo.db", "memory://"),
+            "'octavo.db' is not the URL of a store; try sqlite:///octavo.db",
+        ),
         (
             ("copy", "sqlite:///no.db", "memory://"),
             "there is no store at no.db; check the path in sqlite:///no.db",
@@ -248,7 +251,7 @@ def test_stores_lists_every_scheme(octavo, monkeypatch):
         (("doctor", "sqlite:////no/where.db"), "there is no store at /no/where.db"),
         (("doctor",), "there is no store at octavo.db; check the path in sqlite:///octavo.db"),
         (("export",), "there is no store at octavo.db"),
-        (("export", "octavo.db"), "'octavo.db' is not a store URL"),
+        (("export", "octavo.db"), "'octavo.db' is not the URL of a store"),
     ],
 )
 def test_mistakes_are_one_sentence_and_status_2(octavo, args, sentence):

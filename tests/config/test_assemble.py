@@ -273,7 +273,7 @@ async def test_key_and_server_go_to_an_openai_model_only(monkeypatch):
     ("settings", "sentence"),
     [
         (Settings(database=Database(dsn="oracle://h/d")), r"^database\.dsn: unknown store scheme 'oracle'; known:"),
-        (Settings(database=Database(dsn="octavo.db")), r"^database\.dsn: 'octavo\.db' is not a store URL"),
+        (Settings(database=Database(dsn="octavo.db")), r"^database\.dsn: 'octavo\.db' is not the URL of a store"),
         (Settings(vector=Vector(enabled=True, embedder="word2vec:x")), r"^vector\.embedder: unknown embedder 'word2vec'"),
         (Settings(vector=msgspec.structs.replace(BY_HASH, previous_embedder="none")), r"^vector\.previous_embedder: 'none' names no model"),
         (Settings(vector=msgspec.structs.replace(BY_HASH, url="mysql://h/d")), r"^vector\.url: unknown vector index scheme 'mysql'"),

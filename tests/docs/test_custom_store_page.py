@@ -56,7 +56,7 @@ def test_a_store_with_a_url(tmp_path):
     installed(tmp_path)
     (tmp_path / "test_mine.py").write_text(holding("import pytest\n"))
     options = ["-q", "--rootdir", ".", "-p", "no:asyncio", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    assert "1 passed" in run(tmp_path, "-m", "pytest", *options, "-k", "pages_are_complete")
+    assert "1 passed" in run(tmp_path, "-m", "pytest", *options, "-k", "end_moves_with_its_record")
 
 
 def test_nothing_else():

@@ -9,7 +9,7 @@ from spooling import ids, names, quick, write, writes
 
 from octavo import Add, Record
 from octavo.wraps.journal import DeadLetter, Waiting, inspect, peek
-from octavo.wraps.journal.lines import seal_line
+from octavo.wraps.journal.files import seal_line
 
 LOG = "failed_events.jsonl"
 BAD = "failed_events.bad.jsonl"

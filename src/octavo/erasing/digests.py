@@ -131,9 +131,8 @@ def everything_of(record: Record) -> bytes:
     scope = record.scope
     names = [record.collection, record.id, record.kind, scope.tenant, scope.user, scope.agent, scope.session]
     said = [*names, *record.marks, record.text, *_gather_texts(record.data), *_gather_texts(record.metadata)]
-    indexed = " ".join(
-        index_terms(*index_text(record.text, record.data))[0]
-    )  # words of an index, cut to their stems
+    # Words of an index, cut to their stems.
+    indexed = " ".join(index_terms(*index_text(record.text, record.data))[0])
     return b"\n".join(spelled for text in (*said, indexed) if text for spelled in _spellings(text))
 
 

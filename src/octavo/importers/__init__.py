@@ -5,13 +5,13 @@ from types import MappingProxyType
 #: format → the module and function that read it, and whether it may be a database. Here, since a command lists it and must
 #: not load what reads it.
 FORMATS = MappingProxyType({
-    "agentscope": ("frameworks:read_agentscope", True),
+    "agentscope": ("chats:read_agentscope", True),
     "chat-jsonl": ("chats:read_chat_jsonl", False),
     "chatgpt": ("chats:read_chatgpt", False),
     "claude": ("chats:read_claude", False),
     "claude-code": ("markdown:read_memory_folder", False),
-    "langchain": ("frameworks:read_langchain", True),
-    "lightagent": ("frameworks:read_lightagent", True),
+    "langchain": ("chats:read_langchain", True),
+    "lightagent": ("chats:read_lightagent", True),
     "markdown": ("markdown:read_markdown", False),
     "mcp-memory": ("memories:read_mcp_memory", False),
     "mem0": ("memories:read_mem0", True),

@@ -27,9 +27,8 @@ with require_package(__name__, "Agent Framework", "agent-framework-core"):
 
 __all__ = ["OctavoHistoryProvider", "OctavoMemoryProvider"]
 
-_WINDOW = (
-    200  # messages at the end of a session that are compared with what comes: a workflow may send all again
-)
+# Messages at the end of a session that are compared with what comes: a workflow may send all again.
+_WINDOW = 200
 
 
 class OctavoHistoryProvider(SessionItems, HistoryProvider):  # type: ignore[misc] # its types are not there without it

@@ -1,8 +1,9 @@
 """One URL opens any backend; nothing is imported until it is asked for."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from octavo.errors import ConfigError
 from octavo.kernel.ports import Store
@@ -27,14 +28,8 @@ def open_store(url: str) -> Store:
 
     SQLAlchemy's spellings (`postgresql+asyncpg://…`) name the same stores.
     """
-    if not isinstance(url, str):
-        raise TypeError(
-            f"open_store takes the URL of a store, such as sqlite:///octavo.db; got {url!r}"[:300]
-        )
-    scheme, mark, _ = url.partition("://")
-    if not mark:
-        raise ConfigError(f"{_mask_url(url)!r} is not a store URL; try sqlite:///octavo.db or memory://")
-    return _opener(scheme.partition("+")[0].lower())(url)
+    store: Store = find_opener(url, SCHEMES, "octavo.stores", "store")(url)
+    return store
 
 
 def to_store(store: Store | str) -> Store:
@@ -48,21 +43,25 @@ def to_store(store: Store | str) -> Store:
     return store
 
 
-def _opener(scheme: str) -> Callable[[str], Store]:
-    if (path := SCHEMES.get(scheme)) is not None:
+def find_opener(url: Any, schemes: Mapping[str, str], group: str, what: str) -> Callable[[str], Any]:
+    """The function that opens what a URL names, by its scheme: one of ours, or one that an entry point of the group adds."""
+    if not isinstance(url, str):
+        raise TypeError(f"the URL of a {what} is a text such as sqlite:///octavo.db; got {url!r}"[:300])
+    scheme, mark, _ = url.partition("://")
+    if not mark:
+        # Whatever stands before an @ or after a ? may be a secret.
+        shown = "…@" * ("@" in url) + url.partition("?")[0].rpartition("@")[2]
+        raise ConfigError(f"{shown!r} is not the URL of a {what}; try sqlite:///octavo.db or memory://")
+    scheme = scheme.partition("+")[0].lower()
+    if (path := schemes.get(scheme)) is not None:
         module, _, name = path.partition(":")
-        opener: Callable[[str], Store] = getattr(importlib.import_module(module), name)
+        opener: Callable[[str], Any] = getattr(importlib.import_module(module), name)
         return opener
     from importlib.metadata import entry_points  # a third of the time `import octavo` would take
 
-    added = {point.name: point for point in entry_points(group="octavo.stores")}
-    if scheme in added:
-        loaded: Callable[[str], Store] = added[scheme].load()
-        return loaded
-    known = ", ".join(sorted({*SCHEMES, *added}))
-    raise ConfigError(f"unknown store scheme {scheme!r}; known: {known}")
-
-
-def _mask_url(url: str) -> str:
-    """A URL fit for an error message: whatever stands before an @ may be a password."""
-    return url if "@" not in url else "…@" + url.rpartition("@")[2]
+    added = {point.name: point for point in entry_points(group=group)}
+    if scheme not in added:
+        known = ", ".join(sorted({*schemes, *added}))
+        raise ConfigError(f"unknown {what} scheme {scheme!r}; known: {known}")
+    loaded: Callable[[str], Any] = added[scheme].load()
+    return loaded

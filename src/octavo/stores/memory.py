@@ -28,9 +28,8 @@ from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.records import CollectionIndex, Records
 
-_STEP_WORK = (
-    2000  # terms, after which others go first. Counted, not timed: on a busy machine time passes without work
-)
+# Terms, after which others go first. Counted, not timed: on a busy machine time passes without work.
+_STEP_WORK = 2000
 _EACH = 8  # what a record costs beside its terms
 _COMPARED = 50  # records or terms, after which others go first
 

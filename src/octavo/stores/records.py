@@ -86,9 +86,8 @@ class CollectionIndex:
     def __init__(self) -> None:
         self._kept: dict[str, dict[str, StoredRecord]] = {}  # by id, then by scope key
         self._orders: dict[Axis, _Order] = {}
-        self._orders_of: dict[
-            str, list[_Order]
-        ] = {}  # by scope key, of its axes: found once, not for every record
+        # By scope key, of its axes: found once, not for every record.
+        self._orders_of: dict[str, list[_Order]] = {}
         self._names: dict[tuple[str, str], SortedSet[str]] = {}  # by part and tenant: who has an order
         self._ends: dict[str, SortedList[tuple[datetime, Rank]]] = {}  # by tenant: when records end
         self.terms: TermIndex | None = None  # from the first search on

@@ -1,4 +1,4 @@
-"""Generated programs give the same answers on this store as on the one that is right, and so do lists of names."""
+"""Generated programs give the same answers on this store as on the one that is right; and what they cannot see of writes and names."""
 
 import asyncio
 import os
@@ -13,12 +13,12 @@ from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
 from octavo.errors import Conflict, InvalidQuery
-from octavo.kernel.codec import encode_record
+from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Add, Head, NameCount, Op, Query, Record, Scope, ScopePart
-from octavo.kernel.ports import ListsHeads, ListsNames, Store
+from octavo.kernel.model import Add, Change, Head, NameCount, Op, Query, Record, Remove, Scope, ScopePart
+from octavo.kernel.ports import ListsHeads, ListsNames, Store, walk
 from octavo.testing.strategies import Program, Write, programs, spell_code
-from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refuses
+from octavo.testing.subject import NOON, StoreUnderTest, count, ids, message, messages, on_a_store, refuses
 from octavo.util.user_code import catch_error
 
 MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
@@ -100,6 +100,137 @@ class Naming(StoreUnderTest):
         await refuses(InvalidQuery, listed.names("profile", "user", home, limit=-1), "-1")
         await refuses(InvalidQuery, listed.names("profile", "user", home, after="a\0"), "nobody can have")
         assert await listed.names("profile", "user", Scope(tenant="\ud800")) == []
+
+
+def _note(name: str, home: Scope, text: str = "") -> Record:
+    return message(name, home, text=text, created_at=NOON, seq=1)
+
+
+class Writes(StoreUnderTest):
+    """What programs cannot see of writes: who wins a race, what is refused, ends that move, and volume."""
+
+    @on_a_store
+    async def test_what_is_expected(self, store: Store, home: Scope) -> None:
+        """An op that meets another number of records than it expects is told so; one that expects no number is refused."""
+        every = messages(home)
+        await refuses(Conflict, store.apply([Add([], expect=1)]), "expected 1 record and met 0")
+        unmet: list[Op] = [Add([_note("a", home)]), Remove(every, expect=2)]
+        await refuses(Conflict, store.apply(unmet), "nothing of its batch was applied")
+        assert await store.apply([Add([_note("a", home)]), Remove(every, expect=1)]) == [1, 1]
+        for bad in (-1, "1", 1.5):
+            await refuses(InvalidQuery, store.apply([Remove(every, expect=bad)]), "expect must be")  # type: ignore[arg-type]
+
+    @on_a_store
+    async def test_of_many_who_expect_the_same_one_wins(self, store: Store, home: Scope) -> None:
+        """So a version can be changed once, however many try at the same moment."""
+        query = Query(collection="messages", scope=home, ids=("memory",), marks=("v1",))
+        await store.apply([Add([replace(_note("memory", home), marks=("v1",))])])
+
+        async def change(number: int) -> int:
+            ops: list[Op] = [
+                Change(query=query, text=f"{number}", unmark=None, mark=("v2",), expect=1),
+                Add([_note(f"log{number}", home)], expect=1),
+            ]
+            try:
+                await store.apply(ops)
+            except Conflict:
+                return 0
+            return 1
+
+        assert sum(await asyncio.gather(*map(change, range(20)))) == 1
+        found = {record.id: record for record in await store.find(Query(collection="messages", scope=home))}
+        memory = found.pop("memory")
+        assert memory.marks == ("v2",)
+        assert list(found) == [f"log{memory.text}"]
+
+    @on_a_store
+    async def test_an_end_moves_with_its_record(self, store: Store, home: Scope) -> None:
+        """A record that ends at another time, no longer, or is gone, is not found by the end it had."""
+        every = Query(collection="profile", scope=home)
+
+        async def ended(hours: int) -> list[str]:
+            at = NOON + timedelta(hours=hours)
+            return await ids(store, replace(every, expired_at=at))
+
+        def one(id_: str) -> Query:
+            return replace(every, ids=(id_,))
+
+        await store.apply(
+            [Add([Record(collection="profile", id=i, scope=home, expires_at=NOON) for i in "abcd"])]
+        )
+        await store.apply([Add([Record(collection="profile", id="e", scope=home)])])
+        assert await ended(-1) == []
+        assert await ended(0) == ["a", "b", "c", "d"]
+        await store.apply([Change(query=one("a"), expires_at=NOON + timedelta(hours=5))])
+        await store.apply([Change(query=one("b"), expires_at=None), Change(query=one("e"), expires_at=NOON)])
+        await store.apply([Remove(one("c"))])
+        assert await ended(4) == ["d", "e"]
+        assert await ended(5) == ["a", "d", "e"]
+        await store.apply([Change(query=one("a"), expires_at=NOON), Change(query=one("d"), kind="k")])
+        assert await ended(0) == ["a", "d", "e"]
+        await store.apply([Add([Record(collection="profile", id="c", scope=home)])])
+        assert await ended(9) == ["a", "d", "e"]
+        taken = Remove(replace(every, expired_at=NOON, limit=2))
+        assert await store.apply([taken, taken]) == [2, 1]
+        assert await ended(9) == []
+        assert await ids(store, every) == ["b", "c"]
+
+    @on_a_store
+    async def test_forty_thousand_at_once(self, store: Store, home: Scope) -> None:
+        """A batch of 40,000 records (`largest_batch`) is one call: kept whole, counted, paged, changed and removed."""
+        many = self.largest_batch
+        written = [
+            Record(
+                collection="events",
+                id=f"e{number:05}",
+                kind=("user", "tool")[number % 2],
+                scope=Scope(tenant=home.tenant, session=f"s{number % 100}"),
+                text=f"event number {number}",
+                created_at=NOON + timedelta(microseconds=number),
+                seq=number,
+            )
+            for number in range(many)
+        ]
+        query = Query(collection="events", scope=home)
+        assert await count(store, Add(written)) == many
+        assert await count(store, Add(written[: many // 2])) == 0
+        tally = await store.tally(query)
+        assert (tally.total, tally.by_kind) == (many, {"user": many // 2, "tool": many // 2})
+        assert (tally.first, tally.last) == (written[0].created_at, written[-1].created_at)
+        newest = await store.find(Query(collection="events", scope=home, limit=3))
+        assert [record.id for record in newest] == [record.id for record in written[-3:]]
+        session = Query(collection="events", scope=Scope(tenant=home.tenant, session="s7"), limit=2)
+        assert await ids(store, session) == [record.id for record in written[7::100]][-2:]
+        names = tuple(record.id for record in written)
+        assert (await store.tally(Query(collection="events", scope=home, ids=names))).total == many
+        pages: list[list[str]] = []
+        size = many * 3 // 8
+        async for page in walk(store, query, size):
+            pages.append([record.id for record in page])
+            assert len(pages) <= 3, "pages repeat"
+        assert [len(page) for page in pages] == [size, size, many - 2 * size]
+        assert [name for page in pages for name in page] == [record.id for record in written]
+        assert await count(store, Change(query=query, kind="tool")) == many // 2
+        assert (await store.tally(query)).by_kind == {"tool": many}
+        assert await count(store, Remove(query)) == many
+        assert (await store.tally(query)).total == 0
+
+    @on_a_store
+    async def test_the_largest_record(self, store: Store, home: Scope) -> None:
+        """What the edge lets through is kept whole, one by one and side by side, and a word at its end is found."""
+        text = "x" * (MAX_RECORD_BYTES - 11) + "the END"  # beside it stand the two empty bodies, {} and {}
+        data = {"a": "y" * (MAX_RECORD_BYTES - 15) + "finis"}
+        query = messages(home)
+        assert await count(store, Add([message("a", home, text=text)])) == 1
+        others = [message(name, home, data=data) for name in ("b", "c")]
+        assert await count(store, Add(others)) == 2
+        assert await count(store, Change(query=query, mark=("m",))) == 3
+        found = await store.find(query)
+        assert [record.id for record in found] == ["a", "b", "c"]
+        assert [record.text == text for record in found] == [True, False, False]
+        assert [record.data == data for record in found] == [False, True, True]
+        assert await ids(store, messages(home, text="The End")) == ["a"]
+        assert await ids(store, messages(home, text="FINIS")) == ["b", "c"]
 
 
 def _require_names(store: Store) -> ListsNames:

@@ -135,48 +135,6 @@ class Searching(StoreUnderTest):
             await verify_search(store, everything(home), (term,), records)
 
     @on_an_index
-    async def test_searched_within_every_scope(self, store: Store, home: Scope) -> None:
-        """A search keeps to its scope whichever parts are named, any or none, and to every other clause beside it."""
-        names = (None, "u", "U")
-        scopes = [
-            Scope(tenant=home.tenant, user=user, agent=agent, session=session)
-            for user, agent, session in itertools.product(names, repeat=3)
-        ]
-        words = ("fox", "owl", "狐狸", "oak")
-        records = [
-            note(
-                f"n{at % 20}",
-                scope,
-                " ".join(words[: 2 + at % 3]),
-                kind=("", "k")[at % 2],
-                marks=("m",) * (at % 3 == 0),
-                metadata={"layer": ("day", 1, None)[at % 3]},
-                created_at=NOON + timedelta(minutes=at % 7),
-                expires_at=NOON + timedelta(minutes=at) if at % 5 == 0 else None,
-                seq=at,
-            )
-            for at, scope in enumerate(scopes)
-        ]
-        await store.apply([Add(records)])
-        for user, agent, session in itertools.product((None, "", "u"), repeat=3):
-            inside = Scope(tenant=home.tenant, user=user, agent=agent, session=session)
-            assert (await verify_search(store, everything(inside), ("owl", "狐狸"), records)).found
-        clauses: tuple[dict[str, Any], ...] = (
-            {"kinds": ("k",)}, {"kinds": ("none",)}, {"marks": ("m",)}, {"without": ("m", "n")}, {"ids": ("n1", "n2", "x")},
-            {"where": {"layer": "day"}}, {"where": {"layer": 1.0}}, {"where": {"layer": None}}, {"where": {"other": 1}},
-            {"since": NOON + timedelta(minutes=3)}, {"until": NOON + timedelta(minutes=3)}, {"alive_at": NOON + timedelta(minutes=9)},
-            {"expired_at": NOON + timedelta(minutes=10)}, {"expired_at": NOON + timedelta(minutes=10), "kinds": ("k",)},
-            {"text": "no such text", "limit": 1, "offset": 3, "newest_first": True},
-            {"since": NOON + timedelta(minutes=1), "until": NOON + timedelta(minutes=5), "kinds": ("", "k"), "marks": ("m",)},
-        )  # fmt: skip
-        for clause in clauses:
-            for inside in (home, replace(home, user="u"), scopes[4]):
-                await verify_search(store, everything(inside, **clause), ("fox", "oak"), records)
-        elsewhere = Scope(tenant=home.tenant + "2")
-        assert await find_ids(store, everything(elsewhere), "fox") == []
-        assert await find_ids(store, Query(collection="entities", scope=home), "fox") == []
-
-    @on_an_index
     async def test_more_than_a_search_looks_at(self, store: Store, home: Scope) -> None:
         """Where more records hold the terms than MOST, the rarest terms choose, then common ones together, then the newest.
 
@@ -280,38 +238,6 @@ def _common(number: int, home: Scope) -> Record:
 
 class Indexing(StoreUnderTest):
     """Run only for stores that are `octavo.kernel.ports.Searches`."""
-
-    @on_an_index
-    async def test_searched_right_after_each_write(self, store: Store, home: Scope) -> None:
-        """What was acknowledged is what the next search sees: added, changed, removed, added again, marked, expired."""
-        all_of_it, a = everything(home), everything(home, ids=("a",))
-
-        async def finds(terms: str, expected: str, **clauses: Any) -> None:
-            answer = await find_ids(store, everything(home, **clauses), *terms.split())
-            assert answer == [*expected], (terms, clauses)
-
-        for _ in range(5):
-            await store.apply([Add([note("a", home, "a red fox"), note("b", home, "红色的狐狸")])])
-            await finds("fox", "a")
-            await finds("fox 狐狸", "ab")
-            await store.apply([Change(query=a, text="a blue whale")])
-            await finds("fox", "")
-            await finds("whale blue", "a")
-            await store.apply([Change(query=all_of_it, kind="k", mark=("m",), expires_at=NOON)])
-            await finds("whale", "a", kinds=("k",), marks=("m",))
-            await finds("whale", "", alive_at=NOON)
-            await finds("whale", "", without=("m",))
-            await store.apply([Change(query=all_of_it, kind="", unmark=None, expires_at=None)])
-            await finds("whale", "", kinds=("k",))
-            await finds("whale", "", marks=("m",))
-            await finds("whale", "a", alive_at=NOON)
-            await store.apply([Remove(a)])
-            await finds("whale fox 狐狸", "b")
-            fox, owl = Add([note("a", home, "fox")]), Change(query=all_of_it, text="owl")
-            await store.apply([Remove(all_of_it), fox, owl])
-            await finds("fox 狐狸 owl", "a")
-            await store.apply([Remove(all_of_it)])
-            await finds("fox 狐狸 owl", "")
 
     @on_an_index
     async def test_searches_among_writers(self, store: Store, home: Scope) -> None:

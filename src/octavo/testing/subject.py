@@ -5,7 +5,7 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -20,46 +20,59 @@ T = TypeVar("T", Store, VectorIndex)
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
 
-class StoreUnderTest:
-    """What a subclass says about its store: `open`, and `url` or `again` when its records outlive a store object.
+class UnderTest(Generic[T]):
+    """What a subclass says of what it tests: `open`, and `url` or `again` when what is kept outlives the object.
 
     Every test writes under a tenant of its own, so one database may serve them all and nothing is cleaned between them.
     """
 
-    #: A URL that names the same records each time it is opened, in any process; "" when there is none.
+    #: A URL that names the same each time it is opened, in any process; "" when there is none.
     url: str = ""
+    #: A test that has not come to an end by then fails, rather than hang whoever runs it.
+    seconds: ClassVar[float] = 240
+
+    async def open(self) -> T:
+        """A store or index to test; closed by the test."""
+        if not self.url:
+            raise NotImplementedError("a contract needs `async def open(self)` or a `url`")
+        return self.open_url()
+
+    def open_url(self) -> T:
+        """What the URL names."""
+        raise NotImplementedError
+
+    async def again(self) -> T:
+        """Another one on what those hold that were opened before by this test."""
+        if not self.url:
+            pytest.skip("what is kept ends with the object: neither `url` nor `again` is given")
+        return await self.open()
+
+    def opened(self) -> AbstractAsyncContextManager[T]:
+        """A store or index to test, until the end of the block."""
+        return close_at_end(self.open())
+
+    def opened_again(self) -> AbstractAsyncContextManager[T]:
+        """Another one on what the first holds, until the end of the block."""
+        return close_at_end(self.again())
+
+
+class StoreUnderTest(UnderTest[Store]):
+    """What a subclass says about its store."""
+
     #: How many generated programs are compared, unless OCTAVO_PROGRAMS says so.
     programs: ClassVar[int] = 300
     #: How many records the largest batch has; with 5,000 it is still larger than any limit on bound values.
     largest_batch: ClassVar[int] = 40_000
-    #: A test that has not come to an end by then fails, rather than hang whoever runs it.
-    seconds: ClassVar[float] = 240
     #: How long a program that fails is made shorter before it is shown.
     shrink_seconds: ClassVar[float] = 60
 
-    async def open(self) -> Store:
-        """A store to test; closed by the test."""
-        if not self.url:
-            raise NotImplementedError("a StoreContract needs `async def open(self)` or a `url`")
+    def open_url(self) -> Store:
+        """The store that the URL names."""
         return open_store(self.url)
-
-    async def again(self) -> Store:
-        """Another store on the records of those opened before by this test."""
-        if not self.url:
-            pytest.skip("records end with the store object: neither `url` nor `again` is given")
-        return await self.open()
 
     def reference(self) -> Store:
         """The store whose answers are right."""
         return MemoryStore()
-
-    def opened(self) -> AbstractAsyncContextManager[Store]:
-        """A store to test, until the end of the block."""
-        return close_at_end(self.open())
-
-    def opened_again(self) -> AbstractAsyncContextManager[Store]:
-        """Another store on the same records, until the end of the block."""
-        return close_at_end(self.again())
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ import math
 import random
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,7 +14,7 @@ from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, TellsDigests, Vector, VectorIndex
-from octavo.testing.subject import close_at_end, on_opened, refuses
+from octavo.testing.subject import UnderTest, on_opened, refuses
 from octavo.testing.texts import NAMES
 from octavo.vectors import open_vectors
 
@@ -45,42 +44,17 @@ class Home(msgspec.Struct, frozen=True):
         return Entry(id=id_, vector=vector, **(given | fields))
 
 
-class VectorSubject:
-    """What a subclass says about its index: `open`, and `url` or `again` when its entries outlive an index object.
+class VectorSubject(UnderTest[VectorIndex]):
+    """What a subclass says about its index. Every test has a space of its own, too."""
 
-    Every test works in a space and a tenant of its own, so one database may serve them all and nothing is cleaned between them.
-    """
-
-    #: A URL that names the same entries each time it is opened; "" when there is none.
-    url: str = ""
-    #: A test that has not come to an end by then fails, rather than hang whoever runs it.
-    seconds: ClassVar[float] = 240
     #: How many of the true ten nearest an approximate index must find, on average.
     recall: ClassVar[float] = 0.95
     #: Whether a second index may be opened while the first one is.
     shared: ClassVar[bool] = True
 
-    async def open(self) -> VectorIndex:
-        """An index to test; closed by the test."""
-        if not self.url:
-            raise NotImplementedError("a VectorIndexContract needs `async def open(self)` or a `url`")
+    def open_url(self) -> VectorIndex:
+        """The index that the URL names."""
         return open_vectors(self.url)
-
-    async def again(self) -> VectorIndex:
-        """Another index on the entries of those opened before by this test."""
-        if not self.url:
-            pytest.skip("entries end with the index object: neither `url` nor `again` is given")
-        return await self.open()
-
-    def opened(self) -> AbstractAsyncContextManager[VectorIndex]:
-        """An index to test, until the end of the block."""
-        return close_at_end(self.open())
-
-    def another(self) -> AbstractAsyncContextManager[VectorIndex]:
-        """A second index, as another process would have it."""
-        if not self.shared:
-            pytest.skip("one at a time: `shared` is False")
-        return close_at_end(self.again())
 
     async def compare(self, indexes: Sequence[VectorIndex], home: Home) -> None:
         """Put, replace and drop through any of the indexes; whichever is asked then answers as exact search does."""
@@ -341,7 +315,9 @@ class Lives(VectorSubject):
     @on_an_index
     async def test_two_at_once(self, index: VectorIndex, home: Home) -> None:
         """Two indexes on the same entries make a space once, and see each other's puts, drops and replacements at once."""
-        async with self.another() as other:
+        if not self.shared:
+            pytest.skip("one at a time: `shared` is False")
+        async with self.opened_again() as other:
             both, shared = (index, other), f"{home.space} 2"
             entries = [home.entry(str(number), plane(1, number)) for number in range(20)]
             await asyncio.gather(*(both[n % 2].put(shared, [entry]) for n, entry in enumerate(entries)))
@@ -365,7 +341,7 @@ class Lives(VectorSubject):
         await index.drop(home.space, [entry.key for entry in entries[:10]])
         await index.complete(home.space)
         await index.close()
-        async with close_at_end(self.again()) as later:
+        async with self.opened_again() as later:
             assert await keys(later, home.space) == sorted((e.key, e.digest) for e in entries[10:])
             space = Space(name=home.space, dimensions=SHORT, complete=True, entries=len(entries) - 10)
             assert await find_space(later, home.space) == space

@@ -1,12 +1,14 @@
 """Vectors of records, searched by nearness: one URL opens any index, and nothing is imported until it is asked for."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from octavo.errors import ConfigError
 from octavo.kernel.ports import VectorIndex
+from octavo.stores import find_opener
 
 if TYPE_CHECKING:
     from octavo.vectors.exact import ExactIndex
@@ -37,53 +39,26 @@ _EXTRAS = {"asyncpg": "postgres", "numpy": "vectors", "qdrant_client": "qdrant",
 
 def open_vectors(url: str) -> VectorIndex:
     """The vector index a URL names; it connects on first use or on `async with`."""
-    if not isinstance(url, str):
-        raise TypeError(
-            f"open_vectors takes the URL of an index, such as sqlite:///octavo.db; got {url!r}"[:300]
-        )
-    scheme, mark, _ = url.partition("://")
-    if not mark:
-        raise ConfigError(
-            f"{_mask_url(url)!r} is not the URL of a vector index; try sqlite:///octavo.db or memory://"
-        )
-    return _opener(scheme.partition("+")[0].lower())(url)
+    with _name_extra():
+        index: VectorIndex = find_opener(url, SCHEMES, "octavo.vectors", "vector index")(url)
+        return index
 
 
-def _opener(scheme: str) -> Callable[[str], VectorIndex]:
-    if (path := SCHEMES.get(scheme)) is not None:
-        module, _, name = path.partition(":")
-        opener: Callable[[str], VectorIndex] = getattr(_import(module), name)
-        return opener
-    from importlib.metadata import entry_points  # slow to load, and hardly ever needed
-
-    added = {point.name: point for point in entry_points(group="octavo.vectors")}
-    if scheme in added:
-        loaded: Callable[[str], VectorIndex] = added[scheme].load()
-        return loaded
-    known = ", ".join(sorted({*SCHEMES, *added}))
-    raise ConfigError(f"unknown vector index scheme {scheme!r}; known: {known}")
-
-
-def _import(name: str) -> Any:
+@contextmanager
+def _name_extra() -> Iterator[None]:
+    """Say how to install what an index needs; what else is broken must not hide behind advice that does not help."""
     try:
-        return importlib.import_module(name)
+        yield
     except ModuleNotFoundError as error:
-        if (
-            error.name not in _EXTRAS
-        ):  # something else is broken, and must not hide behind advice that does not help
+        if error.name not in _EXTRAS:
             raise
         raise ConfigError(
             f"this vector index needs {error.name}: pip install 'octavo[{_EXTRAS[error.name]}]'"
         ) from error
 
 
-def _mask_url(url: str) -> str:
-    """A URL fit for an error message: what stands before an @ or after a ? may be a secret."""
-    bare = url.partition("?")[0]
-    return bare if "@" not in bare else "…@" + bare.rpartition("@")[2]
-
-
 def __getattr__(name: str) -> Any:
     if name in _CLASSES:
-        return getattr(_import(f"{__name__}.{_CLASSES[name]}"), name)
+        with _name_extra():
+            return getattr(importlib.import_module(f"{__name__}.{_CLASSES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -50,9 +50,8 @@ class Attempts:
         if not task.done():
             task.cancel()  # and not awaited: a driver may hang while it lets go, too
             raise late_error(what, seconds)
-        if (
-            task.cancelled()
-        ):  # by `cancel`, and not by whoever waits here: a cancellation would end their task without a word
+        # By `cancel`, and not by whoever waits here: a cancellation would end their task without a word.
+        if task.cancelled():
             raise StoreClosed(f"{what} was closed before it had answered")
         return task.result()
 

@@ -30,9 +30,8 @@ class Wrap:
             self.__dict__["heads"] = self._find_heads  # or this way of finding would be passed by
 
     def __getattr__(self, name: str) -> Any:
-        if (
-            name.startswith("_") or name == "inner"
-        ):  # `inner` is missing only before __init__, as in copy.copy
+        # `inner` is missing only before __init__, as in copy.copy.
+        if name.startswith("_") or name == "inner":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.inner, name)
 

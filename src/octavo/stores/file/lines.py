@@ -97,9 +97,8 @@ class FamilyLines:
 
     def __init__(self, collection: str) -> None:
         self._spelling = spelling(collection)
-        self._last: dict[
-            Key, tuple[str, bytes, StoredRecord | None]
-        ] = {}  # the file, the line and the record it holds
+        # The file, the line and the record it holds.
+        self._last: dict[Key, tuple[str, bytes, StoredRecord | None]] = {}
         self.total = 0  # lines, dead ones included
         self.bad: list[bytes] = []
 

@@ -1,7 +1,7 @@
 """The Journal: a store whose writes wait on disk, in order, while it is away."""
 
+from octavo.wraps.journal.files import DeadLetter, Erased, Slot, SpoolStatus, Waiting
 from octavo.wraps.journal.journal import Journal, JournalStatus
-from octavo.wraps.journal.lines import DeadLetter, Erased, Slot, SpoolStatus, Waiting
 from octavo.wraps.journal.spool import Spool, inspect, peek
 
 __all__ = [

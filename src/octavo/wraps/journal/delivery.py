@@ -28,7 +28,7 @@ from octavo.kernel.ports import Store, list_heads
 from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
-from octavo.wraps.journal.lines import Erased, Left, Waiting
+from octavo.wraps.journal.files import Erased, Left, Waiting
 from octavo.wraps.journal.repeatable import Repeatable, has_overlap, keeps_oldest, touched_scopes
 from octavo.wraps.journal.spool import Spool
 
@@ -165,9 +165,8 @@ class Delivery:
         self._opening: asyncio.Task[object] | None = None
         self._give_up_at = 0.0
         self._held: dict[str, HeldWrite] = {}
-        self._behind: dict[
-            str, frozenset[Scope]
-        ] = {}  # those that stay behind a held one, with what they touch
+        # Those that stay behind a held one, with what they touch.
+        self._behind: dict[str, frozenset[Scope]] = {}
         self.store_open = False
         self.collection: str | None = None  # one that is written to
         self.question: Query | None = None  # the last that was not answered

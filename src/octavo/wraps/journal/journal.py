@@ -20,7 +20,7 @@ from octavo.util.tracing import span
 from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
 from octavo.wraps.journal.delivery import Delivery, Queue, describe_error
-from octavo.wraps.journal.lines import DeadLetter, Erased, Left, Waiting
+from octavo.wraps.journal.files import DeadLetter, Erased, Left, Waiting
 from octavo.wraps.journal.repeatable import Repeatable, check_ops
 from octavo.wraps.journal.replay import Clock, Replay, State
 from octavo.wraps.journal.spool import Spool

@@ -27,21 +27,19 @@ from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
 from octavo.util.words import pluralize
 from octavo.wraps.journal.files import (
-    QueueNames,
-    SharedFile,
-    replace_lines,
-)
-from octavo.wraps.journal.lines import (
     DoneUpTo,
     Durability,
     Left,
     LogScan,
+    QueueNames,
+    SharedFile,
     Waiting,
     done_line,
     queued_line,
     read_lines,
     read_waiting,
     read_writes,
+    replace_lines,
 )
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -245,9 +243,8 @@ class Log:
         finished = {self.loaded.pop(id_).n for id_ in ids}
         upto = max(self._done.upto, *finished)
         passed = {each.n for each in self.loaded.values() if each.n < upto}
-        left = (
-            frozenset(passed | self._done.left) - finished
-        )  # some that were left before may not be in memory yet
+        # Some that were left before may not be in memory yet.
+        left = frozenset(passed | self._done.left) - finished
         self._done, self._noted = DoneUpTo(upto, left), False
         if not self.waiting:
             self._clear()

@@ -26,9 +26,8 @@ class Repeatable:
     def __init__(self) -> None:
         self._changes: list[Query] = []
         self._removals: list[Query] = []  # that look at what a change can alter
-        self._firsts: set[tuple[str, str]] = (
-            set()
-        )  # collection and id of what all but the oldest were removed of
+        # Collection and id of what all but the oldest were removed of.
+        self._firsts: set[tuple[str, str]] = set()
         self._taken = False
         self._alone = False  # no others may follow
 

@@ -16,17 +16,20 @@ from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
 from octavo.util.disk import FileLock
 from octavo.util.file_modes import make_folder
-from octavo.wraps.journal.files import DeadLetters, QueueNames, SharedFile, translate_errors
-from octavo.wraps.journal.lines import (
+from octavo.wraps.journal.files import (
     DeadLetter,
+    DeadLetters,
     Durability,
     Erased,
     Left,
     LogScan,
+    QueueNames,
+    SharedFile,
     Slot,
     SpoolStatus,
     Waiting,
     read_writes,
+    translate_errors,
 )
 from octavo.wraps.journal.log import Limits, Log, claim
 

@@ -178,9 +178,8 @@ class Indexed(Wrap):
         await self._upkeep.learn()
         serving = self._upkeep.serving
         text = text[:MOST_CHARACTERS]
-        if (
-            serving.space == self._upkeep.building
-        ):  # those that have no vector yet would stand behind those that have
+        # Those that have no vector yet would stand behind those that have.
+        if serving.space == self._upkeep.building:
             return []
         if not limit or not text.strip() or not serving.embedder.reads(text):
             return []

@@ -101,9 +101,8 @@ async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, 
     # Where a later op alters records, one that changes only marks matters too: the later one may look for those marks.
     altered = {op.query.collection for op in ops if not isinstance(op, Add) and _may_alter(op)}
     keys: dict[Key, None] = {}
-    moved: set[str] = (
-        set()
-    )  # collections whose records may not be as they are now when the next op looks at them
+    # Collections whose records may not be as they are now when the next op looks at them.
+    moved: set[str] = set()
     for op in ops:
         if isinstance(op, Add):
             here = [record for record in op.records if record.collection in collections]

@@ -30,9 +30,8 @@ class Dialect:
     contains: ClassVar[str]  # a format of column and needle
     lock_rows: ClassVar[str] = " FOR UPDATE"
     no_limit: ClassVar[str]
-    casts: ClassVar[
-        dict[str, str]
-    ] = {}  # what follows a placeholder of a type that its position does not tell
+    # What follows a placeholder of a type that its position does not tell.
+    casts: ClassVar[dict[str, str]] = {}
     #: A format of a text column and a value: whether they are equal, for which the planner chooses no index.
     hidden_equal: ClassVar[str] = "{} = {}"
     #: A format of a text column: the same, for which a planner that knows of no sizes chooses no index.

@@ -317,10 +317,11 @@ def error_of(number: int, message: str) -> StoreError:
     """The error that a number stands for."""
     if number == 1062:  # a unique key
         return Duplicate(message)
+    # A lock time-out; a deadlock, which is also what Galera calls a conflict with another node's commit.
     if number in (
         1205,
         1213,
-    ):  # a lock time-out; a deadlock, which is also what Galera calls a conflict with another node's commit
+    ):
         return Contended(message)
     if number in _LOST:
         return ConnectionLost(message)

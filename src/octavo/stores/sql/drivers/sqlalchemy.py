@@ -226,9 +226,8 @@ class _Turns:
         self.lock = asyncio.Lock()
         self._holder: weakref.ref[Any] | None = None  # a session whose transaction is open
         self._listened: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.made: set[str] = (
-            set()
-        )  # tables known to be in an engine's database, so that not every request looks again
+        # Tables known to be in an engine's database, so that not every request looks again.
+        self.made: set[str] = set()
 
     @contextlib.asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
