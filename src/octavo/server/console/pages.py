@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from octavo.kernel.text import escape_controls, spell
 from octavo.keys import ACCESS
@@ -161,15 +161,6 @@ class ConsoleRequest(Admitted):
 Endpoint = Callable[[ConsoleRequest], Awaitable[Response]]
 
 
-class PageRoute(Route):
-    """A route whose name stands in the log of requests."""
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        scope["route"] = self
-        await super().handle(scope, receive, send)
-
-
 class Pages(list[Route]):
     """Pages and forms about one thing."""
 
@@ -177,22 +168,17 @@ class Pages(list[Route]):
         """Make a function the page of a path, or what is done with a form that is sent there."""
 
         def add(function: Endpoint) -> Endpoint:
-            self.append(PageRoute(f"{CONSOLE}{path}", _translate_refusals(function), methods=[method]))
+            async def answer(request: Request) -> Response:
+                """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
+                page = ConsoleRequest(request)
+                if request.method == "POST":
+                    await page.read_form()
+                return await function(page)
+
+            self.append(Route(f"{CONSOLE}{path}", answer, methods=[method]))
             return function
 
         return add
-
-
-def _translate_refusals(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
-
-    async def answer(request: Request) -> Response:
-        page = ConsoleRequest(request)
-        if request.method == "POST":
-            await page.read_form()
-        return await function(page)
-
-    return answer
 
 
 def refusal_page(scope: Scope, told: Response) -> Response:

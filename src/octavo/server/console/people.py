@@ -102,7 +102,7 @@ async def add_memory(page: ConsoleRequest) -> Response:
     """Remember something about somebody, or for an agent."""
     owner = _owner(page)
     body = page.read(NewMemory, "content", "memory_layer", "category", "reason", "expiry_date")
-    await memories.remember(owner.type, owner.id, body, page)
+    await memories.remember({f"{owner.type}_id": owner.id}, body, page)
     where = "people" if owner.type == "user" else "agents"
     return page.redirect(page.address(where, owner.id, done="added"))
 
