@@ -9,7 +9,7 @@ from typing import get_args
 
 from pages import ROOT, Reader, agrees, blocks, commands
 
-from octavo.mcp.callers import ToolCaller, Toolset
+from octavo.mcp import ToolCaller, Toolset
 from octavo.mcp.install import CLIENTS, ServerEntry, lines
 from octavo.mcp.server import new_server
 

@@ -56,9 +56,8 @@ class ServerEntry(msgspec.Struct, frozen=True):
             args += ["--tenant", settings.service.tenant]
         if settings.mcp.toolset != "memory":
             args += ["--toolset", settings.mcp.toolset]
-        beside = Path(sys.executable).with_name(
-            NAME
-        )  # of this installation, before any other that is on the path
+        # Of this installation, before any other that is on the path.
+        beside = Path(sys.executable).with_name(NAME)
         command = str(beside) if beside.exists() else shutil.which(NAME)
         if command is None:
             return cls(sys.executable, ["-m", "octavo", *args])

@@ -13,7 +13,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.ports import ListsNames, list_heads, read_page
 from octavo.kernel.text import content
-from octavo.mcp.callers import CALLER, ToolLimits
+from octavo.mcp import CALLER
 from octavo.mcp.server import MemoryServer
 from octavo.search.hits import one_line
 
@@ -125,12 +125,12 @@ def _may_see(key: str) -> bool:
     return user_of(key) in (None, CALLER.get().user_id)
 
 
-def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
+def add_prompts(server: MemoryServer) -> None:
     """Two ways to begin a conversation with what is known."""
 
     async def what_do_you_know_about_me() -> str:
         """Tell the user everything that is remembered about them."""
-        known = await _block("What do you know about me?", limits.answer_tokens)
+        known = await _block("What do you know about me?")
         return (
             f"What do you know about me? Tell me in a few sentences, with dates where they matter, and say what you are "
             f"not sure of. Use only what is remembered:\n\n{known}"
@@ -140,7 +140,7 @@ def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
         topic: Annotated[str, Field(description="What the conversation is about.")] = "",
     ) -> str:
         """Begin a conversation knowing the user."""
-        known = await _block(topic.strip() or "What do you know about me?", limits.answer_tokens)
+        known = await _block(topic.strip() or "What do you know about me?")
         about = f" I want to talk about: {one_line(topic)}" if topic.strip() else ""
         return f"Here is what you remember about me. Keep it in mind, and do not repeat it.{about}\n\n{known}"
 
@@ -151,7 +151,7 @@ def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
         server.add_prompt(Prompt.from_function(function, title=title))
 
 
-async def _block(query: str, max_tokens: int) -> str:
+async def _block(query: str) -> str:
     caller = CALLER.get()
-    block = await caller.memory.context(query, user_id=caller.user_id, max_tokens=max_tokens)
+    block = await caller.memory.context(query, user_id=caller.user_id, max_tokens=caller.answer_tokens)
     return block.text or "(nothing is remembered yet)"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import Response
 from starlette.responses import StreamingResponse
@@ -106,7 +107,12 @@ async def forget_user(
 
 
 async def users_page(
-    store: Store, tenant: str, limit: int, after: str = "", part: OwnerType = "user"
+    store: Store,
+    tenant: str,
+    limit: int,
+    after: str = "",
+    part: OwnerType = "user",
+    collections: Mapping[Any, str] | None = None,
 ) -> tuple[list[User], Cursor | None]:
     """The users, or agents, behind a name, in the order of their names' characters, and where to go on.
 
@@ -115,7 +121,7 @@ async def users_page(
     lister, most, at = require_names(store), min(limit, _MOST), now()
     if not most:
         return [], None
-    collections = COLLECTIONS if part == "user" else _OF_AGENTS
+    collections = collections or (COLLECTIONS if part == "user" else _OF_AGENTS)
     counted: dict[str, dict[str, NameCount]] = {}
     for word, collection in collections.items():
         for one in await lister.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
