@@ -1,6 +1,6 @@
 """What can be read by name: the user's profile, what was said in a session, documents; and two prompts to begin with."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
-from octavo.kernel.model import Query, Scope
+from octavo.kernel.model import Query
 from octavo.kernel.ports import ListsNames, list_heads, read_page
 from octavo.kernel.text import content
 from octavo.mcp import CALLER
@@ -59,12 +59,10 @@ def add_resources(server: MemoryServer) -> None:
     @server.resource(f"{_DOCUMENTS}{{+key}}", title="A document", mime_type=_MARKDOWN)
     async def document(key: str) -> str:
         """A document of the vault: the user's own, or one that is about nobody in particular."""
-        for scope in _document_scopes():
-            for collection in ("configs", "knowledge"):
-                query = Query(collection=collection, ids=(key,), scope=scope, alive_at=now(), limit=1)
-                for record in await CALLER.get().memory.store.find(query):
-                    if _may_see(record.id):
-                        return record.text
+        for query in _document_queries(ids=(key,), limit=1):
+            for record in await CALLER.get().memory.store.find(query):
+                if _may_see(record.id):
+                    return record.text
         raise NotFound(f"there is no document {key[:80]!r}; the list of resources has those there are")
 
     async def list_more() -> list[Resource]:
@@ -90,32 +88,26 @@ async def _sessions() -> list[Resource]:
 
 
 async def _documents() -> list[Resource]:
-    store = CALLER.get().memory.store
     found: dict[str, Resource] = {}
-    for scope in _document_scopes():
-        for collection in ("configs", "knowledge"):
-            query = Query(
-                collection=collection, scope=scope, newest_first=True, limit=_LISTED, alive_at=now()
-            )
-            for head in await list_heads(store, query):
-                if _may_see(head.id):
-                    found.setdefault(
-                        head.id,
-                        Resource(
-                            uri=_DOCUMENTS + quote(head.id),
-                            name=head.id,
-                            description=f"A document of kind {head.kind}, from {head.updated_at:%Y-%m-%d}.",
-                            mime_type=_MARKDOWN,
-                            size=head.size_bytes,
-                        ),
-                    )
+    for query in _document_queries(newest_first=True, limit=_LISTED):
+        for head in await list_heads(CALLER.get().memory.store, query):
+            if head.id not in found and _may_see(head.id):
+                found[head.id] = Resource(
+                    uri=_DOCUMENTS + quote(head.id),
+                    name=head.id,
+                    description=f"A document of kind {head.kind}, from {head.updated_at:%Y-%m-%d}.",
+                    mime_type=_MARKDOWN,
+                    size=head.size_bytes,
+                )
     return list(found.values())
 
 
-def _document_scopes() -> tuple[Scope, Scope]:
-    """Where the caller's documents are, and those of nobody in particular."""
+def _document_queries(**more: Any) -> list[Query]:
+    """The questions for the caller's documents, and then for those of nobody in particular."""
     own = CALLER.get().scope
-    return own, msgspec.structs.replace(own, user="")
+    scopes = (own, msgspec.structs.replace(own, user=""))
+    where = [(scope, each) for scope in scopes for each in ("configs", "knowledge")]
+    return [Query(collection=each, scope=scope, alive_at=now(), **more) for scope, each in where]
 
 
 def _may_see(key: str) -> bool:

@@ -92,18 +92,16 @@ async def forget_user(
 
     The scrub, which looks through the bytes, takes as long as there are files: without it, it is left pending.
     """
-    request.owner(user_id, None)
-    erased = await forget(
-        request.store,
-        Subject.of(request.tenant, user_id=user_id),
-        request.memories.digest_key,
-        dry_run=dry_run,
-        scrub=scrub,
-        queue=request.memories.settings.failure_queue.directory,
-        keep_rejected=keep_rejected,
-        vault=request.vault,
-    )
+    erased = await erase_user(request, user_id, dry_run=dry_run, scrub=scrub, keep_rejected=keep_rejected)
     return answer(erased)
+
+
+async def erase_user(request: Admitted, user_id: str, **how: Any) -> Certificate:
+    """Erase all that is kept of a user, if the caller may."""
+    request.owner(user_id, None)
+    subject, key = Subject.of(request.tenant, user_id=user_id), request.memories.digest_key
+    queue = request.memories.settings.failure_queue.directory
+    return await forget(request.store, subject, key, queue=queue, vault=request.vault, **how)
 
 
 async def users_page(
