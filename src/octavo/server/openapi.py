@@ -171,14 +171,20 @@ def docs_page(document: dict[str, Any]) -> Response:
     templates = jinja2.Environment(loader=jinja2.PackageLoader("octavo.server"), autoescape=True)
     schemas = document["components"]["schemas"]
 
-    def body(told: dict[str, Any]) -> dict[str, Any]:
+    def find_body(told: dict[str, Any]) -> dict[str, Any]:
         """What is sent with a request: the schema that is referred to, or the one of several that is not null."""
         schema = told["content"]["application/json"]["schema"]
         name = next((each for each in schema.get("anyOf", ()) if "$ref" in each), schema)["$ref"]
         found: dict[str, Any] = schemas[name.rpartition("/")[2]]
         return found
 
-    templates.filters |= {"body": body, "json": _json, "kind": _kind, "prose": _prose, "named": _name_path}
+    templates.filters |= {
+        "body": find_body,
+        "json": _json,
+        "kind": _kind,
+        "prose": _render_prose,
+        "named": _name_path,
+    }
     keyed = "securitySchemes" in document["components"]
     page = templates.get_template("docs.html")
     shown = page.render(document, style=_STYLE, keyed=keyed, open_paths=OPEN, access=needed_access)
@@ -201,6 +207,6 @@ def _json(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def _prose(text: str) -> Markup:
+def _render_prose(text: str) -> Markup:
     """A text with its `words` as code."""
     return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped
