@@ -144,13 +144,6 @@ def plan(client: str, entry: ServerEntry) -> SettingsChange:
     return SettingsChange(path, before, _with_server(path, before, known, entry))
 
 
-def lines(client: str, entry: ServerEntry) -> str:
-    """The lines to paste into the settings of a program that has none yet."""
-    known = CLIENTS[client]
-    path = known.path()
-    return _table(entry) if path.suffix == ".toml" else _with_server(path, None, known, entry)
-
-
 def _with_server(path: Path, before: str | None, known: McpClient, entry: ServerEntry) -> str:
     server = {"command": entry.command, "args": entry.args}
     if known.typed:
