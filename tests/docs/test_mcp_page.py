@@ -9,8 +9,8 @@ from typing import get_args
 
 from pages import ROOT, Reader, agrees, blocks, commands
 
-from octavo.mcp.callers import ToolCaller, Toolset
-from octavo.mcp.install import CLIENTS, ServerEntry, lines
+from octavo.mcp import ToolCaller, Toolset
+from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.mcp.server import new_server
 
 PAGE = ROOT / "docs" / "mcp.md"
@@ -58,14 +58,17 @@ def test_the_page(tmp_path):
     assert (home / ".cursor" / "mcp.json").exists()
 
 
-def test_the_lines_to_paste_are_those_that_are_written():
-    """One block for each way in which a program wants them."""
+def test_the_lines_to_paste_are_those_that_are_written(tmp_path, monkeypatch):
+    """One block for each way in which a program that has no settings yet wants them."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "APPDATA", "XDG_CONFIG_HOME", "CODEX_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
     shown = [json.loads(block.text) for block in blocks(PAGE) if block.kind == "json"]
     [table] = [tomllib.loads(block.text) for block in blocks(PAGE) if block.kind == "toml"]
     text = PAGE.read_text(encoding="utf-8")
     for name, client in CLIENTS.items():
         assert client.title in text
-        written = lines(name, PASTED)
+        written = plan(name, PASTED).after
         assert (tomllib.loads(written) == table) if name == "codex" else (json.loads(written) in shown)
 
 

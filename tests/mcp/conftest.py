@@ -7,7 +7,7 @@ import pytest
 
 from mcp import Client
 from octavo import AsyncMemory, open_store
-from octavo.mcp.callers import ToolCaller
+from octavo.mcp import ToolCaller
 from octavo.mcp.server import new_server
 from servers import fresh
 from serving import KINDS, url_of
@@ -68,10 +68,10 @@ class Caught:
 
 
 @contextlib.asynccontextmanager
-async def calling(memory, user="lin", toolset="memory", limits=None, **more):
+async def calling(memory, user="lin", toolset="memory", **more):
     """`async with calling(memory) as call: await call("remember", text=…)`, as this user."""
     caller = ToolCaller(memory=memory, user_id=user, **more)
-    async with Client(new_server(lambda _: caller, toolset, limits)) as client:
+    async with Client(new_server(lambda _: caller, toolset)) as client:
         yield Caught(client)
 
 

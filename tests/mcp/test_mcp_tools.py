@@ -8,7 +8,6 @@ import pytest
 
 from octavo import AsyncMemory, Query, StoreUnavailable
 from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.mcp.callers import ToolLimits
 from serving import Faulty
 
 TOOLS = {
@@ -180,7 +179,7 @@ async def test_answers_are_bounded(quick_memory, connect):
     for number in range(60):
         long = " ".join(f"word{number}x{each}" for each in range(5 if number % 10 else 3000))
         await quick_memory.add(f"note {number}: {long}", user_id="lin", infer=False)
-    async with connect(quick_memory, limits=ToolLimits(answer_tokens=600)) as call:
+    async with connect(quick_memory, answer_tokens=600) as call:
         seen, after = [], None
         while True:
             page = await call("list_memories", limit=100, **({} if after is None else {"after": after}))

@@ -73,12 +73,12 @@ async def reindex_command(
             raise ConfigError("this store keeps no index of terms; nothing to do without --vectors")
         if opened is not None and tenant is None:
             call.warn_of_tenants(store)
-        which = {"collections": collections or None, "tenant": tenant}
+        which: dict[str, Any] = {"collections": collections or None, "tenant": tenant}
         if verify:
             wrong, done = await _verify(call, searching, opened, which)
         else:
-            done = await _rebuild(call, searching, opened, which)
-            wrong = done["refused"]
+            done = await _rebuild(call, searching, opened, **which)
+            wrong, done["other_spaces"] = done["refused"], []
             if opened is not None:
                 done["other_spaces"] = await _forget_spaces(call, opened, vectors["forget"])
     return call.document(ok=not wrong, url=mask_url(url), verify=verify, **done, seconds=call.seconds)
@@ -136,16 +136,31 @@ async def _open_vectors(
 
 
 async def _rebuild(
-    call: CommandCall, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
+    call: CommandCall,
+    searching: Searches | None,
+    indexed: Indexed | None,
+    collections: Sequence[str] | None = None,
+    tenant: str | None = None,
 ) -> dict[str, Any]:
-    """Build everything anew; what was done."""
-    done: dict[str, Any] = {"terms": {}, "embedded": None, "refused": 0, "other_spaces": []}
+    """Build the terms anew, and embed what has no vector or one of another text; what was done."""
+    done: dict[str, Any] = {"terms": {}, "embedded": None, "refused": 0}
     if searching is not None:
-        done["terms"] = await _rebuild_terms(call, searching, which["collections"])
+        for collection in collections or _COLLECTIONS:
+            with call.progress(f"indexed {collection}") as progress:
+                if count := await searching.reindex(collection, progress):
+                    done["terms"][collection] = count
         total = pluralize(sum(done["terms"].values()), "record")
         call.say(f"indexed {total} by terms in {call.seconds:.1f} s")
     if indexed is not None:
-        done |= await _rebuild_vectors(call, indexed, **which)
+        call.resumable = True
+        with call.progress("embedded") as progress:
+            embedded = await indexed.reindex_vectors(progress, collections=collections, tenant=tenant)
+        status = await indexed.status()
+        call.say(f"embedded {pluralize(embedded, 'record')} by {status.serving} in {call.seconds:.1f} s")
+        if status.failures:
+            texts = pluralize(status.failures, "text")
+            call.note(f"{texts} not embedded ({status.last_error}); tried again by whoever opens the store")
+        done |= {"embedded": embedded, "refused": status.failures}
     return done
 
 
@@ -158,31 +173,6 @@ async def _forget_spaces(call: CommandCall, indexed: Indexed, forget: Sequence[s
     for other in others:
         call.note(f"the index also holds vectors of {other}; --forget {other} removes them")
     return others
-
-
-async def _rebuild_terms(
-    call: CommandCall, store: Searches, collections: Sequence[str] | None = None
-) -> dict[str, int]:
-    """Build the index of terms anew; how many records of each collection are in it."""
-    terms: dict[str, int] = {}
-    for collection in collections or _COLLECTIONS:
-        with call.progress(f"indexed {collection}") as progress:
-            if count := await store.reindex(collection, progress):
-                terms[collection] = count
-    return terms
-
-
-async def _rebuild_vectors(call: CommandCall, indexed: Indexed, **which: Any) -> dict[str, Any]:
-    """Embed what has no vector or one of another text; how many records were embedded, and how many could not be."""
-    call.resumable = True
-    with call.progress("embedded") as progress:
-        embedded = await indexed.reindex_vectors(progress, **which)
-    status = await indexed.status()
-    call.say(f"embedded {pluralize(embedded, 'record')} by {status.serving} in {call.seconds:.1f} s")
-    if status.failures:
-        texts = pluralize(status.failures, "text")
-        call.note(f"{texts} not embedded ({status.last_error}); tried again by whoever opens the store")
-    return {"embedded": embedded, "refused": status.failures}
 
 
 async def _verify(
@@ -337,7 +327,13 @@ async def vault_reindex_command(call: CommandCall) -> int:
     """
     async with _open_vault(call) as (assembled, vault):
         report = await _sync(call, vault)
-        done = await _reindex(call, assembled)
+        store, indexed = assembled.store, assembled.indexed
+        searching = store if indexed is None and isinstance(store, Searches) else None
+        if indexed is None:
+            call.say("no vectors are configured (vector.enabled)")
+        if searching is None and indexed is None:
+            raise ConfigError("this store keeps no index of terms; nothing to do without vectors")
+        done = await _rebuild(call, searching, indexed)
     sound = report.complete and not report.problems and not done["refused"]
     return call.document(ok=sound, sync=report, **done, seconds=call.seconds)
 
@@ -390,21 +386,6 @@ async def _sync(call: CommandCall, vault: "Vault") -> "SyncReport":
     _note_problems(call, report.problems)
     call.say(f"{pluralize(report.changed, 'document')} changed, {report.unchanged:,} unchanged")
     return report
-
-
-async def _reindex(call: CommandCall, assembled: "Assembled") -> dict[str, Any]:
-    """Build anew the vectors, if there are any, or else the index of terms."""
-    store, indexed = assembled.store, assembled.indexed
-    if indexed is None:
-        if not isinstance(store, Searches):
-            raise ConfigError(
-                "no vectors are configured (vector.enabled), and this store keeps no index of terms"
-            )
-        terms = await _rebuild_terms(call, store)
-        total = pluralize(sum(terms.values()), "record")
-        call.say(f"no vectors are configured (vector.enabled); indexed {total} by terms")
-        return {"terms": terms, "embedded": None, "refused": 0}
-    return {"terms": {}, **await _rebuild_vectors(call, indexed)}
 
 
 def _say_keys(call: CommandCall, word: str, keys: list[str]) -> None:

@@ -17,7 +17,7 @@ from octavo.config import local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
-from octavo.mcp.callers import ToolCaller, ToolLimits, Toolset
+from octavo.mcp import ToolCaller, Toolset
 from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.stores import open_store
 from octavo.util.extras import missing_packages, store_extra
@@ -247,12 +247,14 @@ async def mcp_command(call: CommandCall, client: str | None, yes: bool) -> int:
     _check_packages("mcp", call)
     from octavo.mcp.server import new_server
 
-    limits = ToolLimits(
-        answer_tokens=settings.mcp.max_tokens, content_bytes=settings.server.max_content_bytes
-    )
     async with open_memory(call, make=True) as memory:
-        caller = ToolCaller(memory=memory, user_id=settings.mcp.user)
-        server = new_server(lambda _: caller, settings.mcp.toolset, limits)
+        caller = ToolCaller(
+            memory=memory,
+            user_id=settings.mcp.user,
+            answer_tokens=settings.mcp.max_tokens,
+            content_bytes=settings.server.max_content_bytes,
+        )
+        server = new_server(lambda _: caller, settings.mcp.toolset)
         await server.run_stdio_async()
     return 0
 

@@ -168,9 +168,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @functools.cache
 def settings_of(section: type[Section]) -> tuple[Setting, ...]:
     """The settings of a section, read from its annotations; the text of the section says `name: why` of each."""
-    name = re.sub(
-        r"(?<!^)(?=[A-Z])", "_", section.__name__
-    ).lower()  # FailureQueue is failure_queue in a file
+    # FailureQueue is failure_queue in a file.
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", section.__name__).lower()
     hints = get_type_hints(section, include_extras=True)
     reasons = dict(line.strip().partition(": ")[::2] for line in (section.__doc__ or "").splitlines())
     return tuple(

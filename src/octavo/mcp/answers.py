@@ -3,17 +3,17 @@
 import base64
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 from mcp.types import CallToolResult, TextContent
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Cursor
 from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.layers.values import Fact, LogEntry, Outcome
-from octavo.search.hits import MemoryHit, fit_line, one_line
+from octavo.layers.values import LogEntry, Outcome
+from octavo.search.hits import fit_line, one_line
 
 _SHARE = 4  # of an answer, what one text may take: a quarter
 
@@ -21,7 +21,14 @@ _SHARE = 4  # of an answer, what one text may take: a quarter
 class Texted(BaseModel):
     """One thing of a list, with a text that may be cut."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     text: str = Field(description="What it says; … stands for what did not fit.")
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """What a model is told of a value that has these attributes."""
+        return cls.model_validate(value)
 
 
 class Change(Texted):
@@ -32,11 +39,9 @@ class Change(Texted):
     replaces: str | None = Field(None, description="What the memory said before, of an update.")
 
     @classmethod
-    def of(cls, outcome: Outcome) -> "Change":
+    def of(cls, value: Outcome) -> Self:
         """What a model is told of an outcome."""
-        return cls(
-            id=outcome.id, action=outcome.action, text=outcome.content, replaces=outcome.supersedes or None
-        )
+        return cls(id=value.id, action=value.action, text=value.content, replaces=value.supersedes or None)
 
     def __str__(self) -> str:
         was = f" (was: {one_line(self.replaces)})" if self.replaces else ""
@@ -59,11 +64,6 @@ class Hit(Texted):
     when: datetime
     source: str = Field(description="facts (which can be updated and deleted), messages, documents, …")
     why: str
-
-    @classmethod
-    def of(cls, hit: MemoryHit) -> "Hit":
-        """What a model is told of a hit."""
-        return cls(id=hit.id, text=hit.text, score=hit.score, when=hit.when, source=hit.source, why=hit.why)
 
     def __str__(self) -> str:
         named = f" [id {self.id}]" if self.source == "facts" else f" [{self.source}]"
@@ -95,18 +95,6 @@ class Memory(Texted):
     created_at: datetime
     updated_at: datetime
 
-    @classmethod
-    def of(cls, fact: Fact) -> "Memory":
-        """What a model is told of a fact."""
-        return cls(
-            id=fact.id,
-            text=fact.content,
-            layer=fact.layer,
-            category=fact.category,
-            created_at=fact.created_at,
-            updated_at=fact.updated_at,
-        )
-
     def __str__(self) -> str:
         return f"{self.updated_at:%Y-%m-%d}: {one_line(self.text)} [id {self.id}]"
 
@@ -126,11 +114,11 @@ class Step(Texted):
     reason: str
 
     @classmethod
-    def of(cls, entry: LogEntry) -> "Step":
+    def of(cls, value: LogEntry) -> Self:
         """What a model is told of a row of the log."""
-        state = entry.after or entry.before
+        state = value.after or value.before
         said = "" if state is None else state.content
-        return cls(text=said, when=entry.created_at, action=entry.action, reason=entry.reason)
+        return cls(text=said, when=value.created_at, action=value.action, reason=value.reason)
 
     def __str__(self) -> str:
         return f"{self.when:%Y-%m-%d %H:%M} {self.action}: {one_line(self.text)} ({one_line(self.reason)})"

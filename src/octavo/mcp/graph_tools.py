@@ -7,9 +7,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
-from octavo.mcp import graph
+from octavo.mcp import CALLER, graph
 from octavo.mcp.answers import result
-from octavo.mcp.callers import CALLER
 from octavo.mcp.graph import Graph
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 

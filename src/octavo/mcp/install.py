@@ -56,9 +56,8 @@ class ServerEntry(msgspec.Struct, frozen=True):
             args += ["--tenant", settings.service.tenant]
         if settings.mcp.toolset != "memory":
             args += ["--toolset", settings.mcp.toolset]
-        beside = Path(sys.executable).with_name(
-            NAME
-        )  # of this installation, before any other that is on the path
+        # Of this installation, before any other that is on the path.
+        beside = Path(sys.executable).with_name(NAME)
         command = str(beside) if beside.exists() else shutil.which(NAME)
         if command is None:
             return cls(sys.executable, ["-m", "octavo", *args])
@@ -143,13 +142,6 @@ def plan(client: str, entry: ServerEntry) -> SettingsChange:
     if path.suffix == ".toml":
         return SettingsChange(path, before, _with_table(path, before or "", entry))
     return SettingsChange(path, before, _with_server(path, before, known, entry))
-
-
-def lines(client: str, entry: ServerEntry) -> str:
-    """The lines to paste into the settings of a program that has none yet."""
-    known = CLIENTS[client]
-    path = known.path()
-    return _table(entry) if path.suffix == ".toml" else _with_server(path, None, known, entry)
 
 
 def _with_server(path: Path, before: str | None, known: McpClient, entry: ServerEntry) -> str:

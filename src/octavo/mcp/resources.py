@@ -1,6 +1,6 @@
 """What can be read by name: the user's profile, what was said in a session, documents; and two prompts to begin with."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -10,10 +10,10 @@ from pydantic import Field
 
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
-from octavo.kernel.model import Query, Scope
+from octavo.kernel.model import Query
 from octavo.kernel.ports import ListsNames, list_heads, read_page
 from octavo.kernel.text import content
-from octavo.mcp.callers import CALLER, ToolLimits
+from octavo.mcp import CALLER
 from octavo.mcp.server import MemoryServer
 from octavo.search.hits import one_line
 
@@ -59,12 +59,10 @@ def add_resources(server: MemoryServer) -> None:
     @server.resource(f"{_DOCUMENTS}{{+key}}", title="A document", mime_type=_MARKDOWN)
     async def document(key: str) -> str:
         """A document of the vault: the user's own, or one that is about nobody in particular."""
-        for scope in _document_scopes():
-            for collection in ("configs", "knowledge"):
-                query = Query(collection=collection, ids=(key,), scope=scope, alive_at=now(), limit=1)
-                for record in await CALLER.get().memory.store.find(query):
-                    if _may_see(record.id):
-                        return record.text
+        for query in _document_queries(ids=(key,), limit=1):
+            for record in await CALLER.get().memory.store.find(query):
+                if _may_see(record.id):
+                    return record.text
         raise NotFound(f"there is no document {key[:80]!r}; the list of resources has those there are")
 
     async def list_more() -> list[Resource]:
@@ -90,32 +88,26 @@ async def _sessions() -> list[Resource]:
 
 
 async def _documents() -> list[Resource]:
-    store = CALLER.get().memory.store
     found: dict[str, Resource] = {}
-    for scope in _document_scopes():
-        for collection in ("configs", "knowledge"):
-            query = Query(
-                collection=collection, scope=scope, newest_first=True, limit=_LISTED, alive_at=now()
-            )
-            for head in await list_heads(store, query):
-                if _may_see(head.id):
-                    found.setdefault(
-                        head.id,
-                        Resource(
-                            uri=_DOCUMENTS + quote(head.id),
-                            name=head.id,
-                            description=f"A document of kind {head.kind}, from {head.updated_at:%Y-%m-%d}.",
-                            mime_type=_MARKDOWN,
-                            size=head.size_bytes,
-                        ),
-                    )
+    for query in _document_queries(newest_first=True, limit=_LISTED):
+        for head in await list_heads(CALLER.get().memory.store, query):
+            if head.id not in found and _may_see(head.id):
+                found[head.id] = Resource(
+                    uri=_DOCUMENTS + quote(head.id),
+                    name=head.id,
+                    description=f"A document of kind {head.kind}, from {head.updated_at:%Y-%m-%d}.",
+                    mime_type=_MARKDOWN,
+                    size=head.size_bytes,
+                )
     return list(found.values())
 
 
-def _document_scopes() -> tuple[Scope, Scope]:
-    """Where the caller's documents are, and those of nobody in particular."""
+def _document_queries(**more: Any) -> list[Query]:
+    """The questions for the caller's documents, and then for those of nobody in particular."""
     own = CALLER.get().scope
-    return own, msgspec.structs.replace(own, user="")
+    scopes = (own, msgspec.structs.replace(own, user=""))
+    where = [(scope, each) for scope in scopes for each in ("configs", "knowledge")]
+    return [Query(collection=each, scope=scope, alive_at=now(), **more) for scope, each in where]
 
 
 def _may_see(key: str) -> bool:
@@ -125,12 +117,12 @@ def _may_see(key: str) -> bool:
     return user_of(key) in (None, CALLER.get().user_id)
 
 
-def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
+def add_prompts(server: MemoryServer) -> None:
     """Two ways to begin a conversation with what is known."""
 
     async def what_do_you_know_about_me() -> str:
         """Tell the user everything that is remembered about them."""
-        known = await _block("What do you know about me?", limits.answer_tokens)
+        known = await _block("What do you know about me?")
         return (
             f"What do you know about me? Tell me in a few sentences, with dates where they matter, and say what you are "
             f"not sure of. Use only what is remembered:\n\n{known}"
@@ -140,7 +132,7 @@ def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
         topic: Annotated[str, Field(description="What the conversation is about.")] = "",
     ) -> str:
         """Begin a conversation knowing the user."""
-        known = await _block(topic.strip() or "What do you know about me?", limits.answer_tokens)
+        known = await _block(topic.strip() or "What do you know about me?")
         about = f" I want to talk about: {one_line(topic)}" if topic.strip() else ""
         return f"Here is what you remember about me. Keep it in mind, and do not repeat it.{about}\n\n{known}"
 
@@ -151,7 +143,7 @@ def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
         server.add_prompt(Prompt.from_function(function, title=title))
 
 
-async def _block(query: str, max_tokens: int) -> str:
+async def _block(query: str) -> str:
     caller = CALLER.get()
-    block = await caller.memory.context(query, user_id=caller.user_id, max_tokens=max_tokens)
+    block = await caller.memory.context(query, user_id=caller.user_id, max_tokens=caller.answer_tokens)
     return block.text or "(nothing is remembered yet)"

@@ -24,7 +24,7 @@ from pydantic import AnyUrl, ValidationError, create_model
 
 from octavo import __version__
 from octavo.errors import Conflict, InvalidQuery, InvalidRecord, NotFound, OctavoError
-from octavo.mcp.callers import CALLER, FindCaller, ToolLimits, Toolset
+from octavo.mcp import CALLER, FindCaller, Toolset
 
 _log = logging.getLogger("octavo.mcp")
 _TOLD = (NotFound, InvalidQuery, InvalidRecord, Conflict)
@@ -138,11 +138,8 @@ class MemoryServer(MCPServer[Any]):
             raise MCPError(INVALID_PARAMS if cause is None else INTERNAL_ERROR, told) from error
 
 
-def new_server(
-    find_caller: FindCaller, toolset: Toolset = "memory", limits: ToolLimits | None = None
-) -> MemoryServer:
+def new_server(find_caller: FindCaller, toolset: Toolset = "memory") -> MemoryServer:
     """A server with the tools of a toolset, which finds out with each call whose memory it is."""
-    limits = limits or ToolLimits()
     if toolset == "graph":
         from octavo.mcp.graph_tools import graph_tools
 
@@ -151,10 +148,10 @@ def new_server(
     from octavo.mcp.tools import mem0_tools, memory_tools
 
     if toolset == "mem0":
-        return MemoryServer(find_caller, toolset, mem0_tools(limits))
-    server = MemoryServer(find_caller, toolset, memory_tools(limits))
+        return MemoryServer(find_caller, toolset, mem0_tools())
+    server = MemoryServer(find_caller, toolset, memory_tools())
     add_resources(server)
-    add_prompts(server, limits)
+    add_prompts(server)
     return server
 
 

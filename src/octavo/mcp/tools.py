@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BaseModel, Field
 from octavo.errors import InvalidQuery, InvalidRecord, NotFound
 from octavo.kernel.codec import MAX_NAME_BYTES
 from octavo.kernel.model import to_utc
-from octavo.mcp import answers
+from octavo.layers.values import Fact
+from octavo.mcp import CALLER, ToolCaller, answers
 from octavo.mcp.answers import cursor_of, cut, result, take_fitting, token
-from octavo.mcp.callers import CALLER, ToolCaller, ToolLimits
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 from octavo.memory.memory import remember
 
@@ -50,8 +50,8 @@ Question = Annotated[
 When = Annotated[datetime | None, Field(description="A time of ISO 8601, such as 2026-01-31T12:00:00Z.")]
 
 
-def memory_tools(limits: ToolLimits) -> list[Tool]:
-    """The tools, with how much each may take and answer."""
+def memory_tools() -> list[Tool]:
+    """The tools, in the order in which models are shown them."""
 
     async def remember(
         text: Annotated[
@@ -69,11 +69,10 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
         you to remember. Facts are found in the text and compared with what is known: each is inserted, replaces a fact that
         is no longer true, or is ignored because it is known.
         """
-        added = await keep(CALLER.get(), text, session_id, limits)
-        shown = take_fitting(added.memories, limits.answer_tokens)
-        told = "\n".join(map(str, shown)) or "kept; there is no fact in it"
+        added = await keep(text, session_id)
+        told = "\n".join(map(str, added.memories)) or "kept; there is no fact in it"
         note = f"\n{added.note}" if added.note else ""
-        return result(added.model_copy(update={"memories": shown}), f"{added.status}:\n{told}{note}")
+        return result(added, f"{added.status}:\n{told}{note}")
 
     async def search_memory(
         query: Question,
@@ -97,7 +96,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
             until=_moment(until),
             limit=limit,
         )
-        shown = take_fitting([answers.Hit.of(hit) for hit in hits], limits.answer_tokens)
+        shown = take_fitting([answers.Hit.of(hit) for hit in hits], caller.answer_tokens)
         found = answers.Found(
             hits=shown,
             left_out=hits.left_out + len(hits) - len(shown),
@@ -134,7 +133,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
 
         Use it when the user asks to see or tidy up what you know. To find something, search_memory is better.
         """
-        page = await list_page(CALLER.get(), limit, after, limits)
+        page = await list_page(limit, after)
         lines = [*map(str, page.memories)] or ["nothing is remembered" if after is None else "no more"]
         if page.next:
             lines.append(f"(more: list_memories with after={page.next})")
@@ -149,7 +148,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
 
         Give the id of a fact, from search_memory or list_memories.
         """
-        fact = await revise(CALLER.get(), memory_id, text, reason, limits)
+        fact = await revise(memory_id, text, reason)
         return result(fact, f"updated: {fact}")
 
     async def delete_memory(
@@ -159,7 +158,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
 
         Give the id of a fact, from search_memory or list_memories. Ask the user first if it was not their wish.
         """
-        fact = await forget(CALLER.get(), memory_id, reason, limits)
+        fact = await forget(memory_id, reason)
         return result(fact, f"deleted: {fact}")
 
     async def memory_history(memory_id: Name) -> Annotated[CallToolResult, answers.History]:
@@ -169,7 +168,7 @@ def memory_tools(limits: ToolLimits) -> list[Tool]:
         if not rows:
             raise _not_found(memory_id)
         # The newest are those that are kept when not all fit.
-        shown = take_fitting([answers.Step.of(row) for row in rows], limits.answer_tokens)[::-1]
+        shown = take_fitting([answers.Step.of(row) for row in rows], caller.answer_tokens)[::-1]
         more = len(rows) - len(shown)
         told = answers.History(memory_id=memory_id, changes=shown, left_out=more)
         return result(
@@ -223,16 +222,15 @@ class Entities(BaseModel):
     results: list[Entity]
 
 
-def mem0_tools(limits: ToolLimits) -> list[Tool]:
-    """The tools, with how much each may take and answer."""
+def mem0_tools() -> list[Tool]:
+    """The tools, in the order in which models are shown them."""
 
     async def add_memory(
         text: Annotated[Text, Field(description="What to remember.")],
     ) -> Annotated[CallToolResult, answers.Remembered]:
         """Store a new memory about the user: a preference, a fact, or what was said."""
-        added = await keep(CALLER.get(), text, None, limits)
-        shown = added.model_copy(update={"memories": take_fitting(added.memories, limits.answer_tokens)})
-        return result(shown, "\n".join(map(str, shown.memories)) or added.status)
+        added = await keep(text, None)
+        return result(added, "\n".join(map(str, added.memories)) or added.status)
 
     async def search_memories(
         query: Question, limit: Annotated[int, Field(ge=1, le=50)] = 10
@@ -240,14 +238,14 @@ def mem0_tools(limits: ToolLimits) -> list[Tool]:
         """Search the stored memories; best first."""
         caller = CALLER.get()
         hits = await caller.memory.search(query, user_id=caller.user_id, limit=limit)
-        shown = take_fitting([answers.Hit.of(hit) for hit in hits], limits.answer_tokens)
+        shown = take_fitting([answers.Hit.of(hit) for hit in hits], caller.answer_tokens)
         return result(Found(results=shown), "\n".join(map(str, shown)) or "nothing was found")
 
     async def get_memories(
         limit: Annotated[int, Field(ge=1, le=100)] = 50, after: str | None = None
     ) -> Annotated[CallToolResult, Listed]:
         """List the stored memories, newest first; `after` is `next` of the page before."""
-        page = await list_page(CALLER.get(), limit, after, limits)
+        page = await list_page(limit, after)
         told = Listed(results=page.memories, next=page.next)
         return result(told, "\n".join(map(str, page.memories)) or "nothing is remembered")
 
@@ -255,17 +253,17 @@ def mem0_tools(limits: ToolLimits) -> list[Tool]:
         """Fetch one memory by its id."""
         caller = CALLER.get()
         fact = await caller.memory.layers.get(memory_id, user_id=caller.user_id)
-        [shown] = take_fitting([answers.Memory.of(fact)], 4 * limits.answer_tokens)
+        [shown] = take_fitting([answers.Memory.of(fact)], 4 * caller.answer_tokens)
         return result(shown, str(shown))
 
     async def update_memory(memory_id: Name, text: Text) -> Annotated[CallToolResult, answers.Memory]:
         """Overwrite the text of a memory."""
-        fact = await revise(CALLER.get(), memory_id, text, None, limits)
+        fact = await revise(memory_id, text, None)
         return result(fact, f"updated: {fact}")
 
     async def delete_memory(memory_id: Name) -> Annotated[CallToolResult, answers.Memory]:
         """Delete one memory by its id, once the user has confirmed it."""
-        fact = await forget(CALLER.get(), memory_id, None, limits)
+        fact = await forget(memory_id, None)
         return result(fact, f"deleted: {fact}")
 
     async def delete_all_memories() -> Annotated[CallToolResult, Deleted]:
@@ -300,55 +298,51 @@ def mem0_tools(limits: ToolLimits) -> list[Tool]:
 # --- what the toolsets share
 
 
-async def keep(
-    caller: ToolCaller, text: str, session_id: str | None, limits: ToolLimits
-) -> answers.Remembered:
-    """Keep a text, and say what became of it."""
-    _check_size(text, limits)
+async def keep(text: str, session_id: str | None) -> answers.Remembered:
+    """Keep a text, and say what became of it, as far as that fits."""
+    caller = CALLER.get()
+    _check_size(caller, text)
     added = await remember(caller.memory, text, user_id=caller.user_id, session_id=session_id)
-    changes = [answers.Change.of(each) for each in added.memories]
+    changes = take_fitting([answers.Change.of(each) for each in added.memories], caller.answer_tokens)
     return answers.Remembered(status=added.status, memories=changes, note=added.note)
 
 
-async def list_page(
-    caller: ToolCaller, limit: int, after: str | None, limits: ToolLimits
-) -> answers.Memories:
+async def list_page(limit: int, after: str | None) -> answers.Memories:
     """A page of facts that fits, and where the next one begins."""
-    begin = cursor_of(after)
+    caller, begin = CALLER.get(), cursor_of(after)
     page = await caller.memory.get_all(user_id=caller.user_id, limit=limit, after=begin)
-    shown = take_fitting([answers.Memory.of(fact) for fact in page], limits.answer_tokens)
+    shown = take_fitting([answers.Memory.of(fact) for fact in page], caller.answer_tokens)
     if len(shown) < len(page):
         page = await caller.memory.get_all(user_id=caller.user_id, limit=len(shown), after=begin)
     return answers.Memories(memories=shown, next=token(page.following))
 
 
-async def revise(
-    caller: ToolCaller, memory_id: str, text: str, reason: str | None, limits: ToolLimits
-) -> answers.Memory:
+async def revise(memory_id: str, text: str, reason: str | None) -> answers.Memory:
     """Let a fact of the caller's say this."""
-    _check_size(text, limits)
+    caller = CALLER.get()
+    _check_size(caller, text)
     try:
         fact = await caller.memory.layers.revise(
             memory_id, user_id=caller.user_id, content=text, reason=reason
         )
     except NotFound:
         raise _not_found(memory_id) from None
-    return _shorten(answers.Memory.of(fact), limits)
+    return _shorten(caller, fact)
 
 
-async def forget(
-    caller: ToolCaller, memory_id: str, reason: str | None, limits: ToolLimits
-) -> answers.Memory:
+async def forget(memory_id: str, reason: str | None) -> answers.Memory:
     """Delete a fact of the caller's."""
+    caller = CALLER.get()
     try:
         fact = await caller.memory.layers.forget(memory_id, user_id=caller.user_id, reason=reason)
     except NotFound:
         raise _not_found(memory_id) from None
-    return _shorten(answers.Memory.of(fact), limits)
+    return _shorten(caller, fact)
 
 
-def _shorten(memory: answers.Memory, limits: ToolLimits) -> answers.Memory:
-    return memory.model_copy(update={"text": cut(memory.text, limits.answer_tokens // 2)})
+def _shorten(caller: ToolCaller, fact: Fact) -> answers.Memory:
+    told = answers.Memory.of(fact)
+    return told.model_copy(update={"text": cut(told.text, caller.answer_tokens // 2)})
 
 
 def _not_found(memory_id: str) -> NotFound:
@@ -358,9 +352,9 @@ def _not_found(memory_id: str) -> NotFound:
     )
 
 
-def _check_size(text: str, limits: ToolLimits) -> None:
-    if len(text.encode("utf-8", "replace")) > limits.content_bytes:
-        raise InvalidRecord(f"text is longer than {limits.content_bytes:,} bytes; remember it in parts")
+def _check_size(caller: ToolCaller, text: str) -> None:
+    if len(text.encode("utf-8", "replace")) > caller.content_bytes:
+        raise InvalidRecord(f"text is longer than {caller.content_bytes:,} bytes; remember it in parts")
 
 
 def _moment(given: datetime | None) -> datetime | None:

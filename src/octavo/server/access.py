@@ -6,7 +6,6 @@ And what browsers are given: a sign-in that ends with its API key, tokens of for
 import hashlib
 import hmac
 import re
-import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -271,11 +270,6 @@ class Signing:
 
     def _signature(self, key_id: str, until: str) -> str:
         return self._key.digest(_PURPOSE, "sign-in", key_id, until)
-
-
-def new_browser() -> str:
-    """A name for a browser that nobody guesses."""
-    return secrets.token_hex(16)
 
 
 def cookies_in(header: str) -> dict[str, str]:

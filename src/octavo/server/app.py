@@ -143,7 +143,8 @@ def create(
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-    app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
+    show_docs = functools.cache(lambda: docs_page(openapi()))
+    app.add_route("/docs", lambda _: show_docs(), include_in_schema=False)
     app.add_route("/metrics", functools.partial(answer_metrics, metrics), include_in_schema=False)
     app.router.routes.extend(pages)
     app.router.routes.append(Route(MCP, mcp, methods=["POST"], include_in_schema=False))

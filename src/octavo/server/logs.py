@@ -86,11 +86,8 @@ class TerminalLines(Lines):
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         if record.name == access_log.name and isinstance(record.args, dict):
             told = record.args
-            status, where = (
-                told.get("status", 0),
-                self._line(f"{told.get('method', '')!s:<6} {told.get('route') or '-'}"),
-            )
-            return f"{at}  {self._colour(status)}  {told.get('ms', 0):>8.1f} ms  {where}"
+            where = self._line(f"{told.get('method', '')!s:<6} {told.get('route') or '-'}")
+            return f"{at}  {self._colour(told.get('status', 0))}  {told.get('ms', 0):>8.1f} ms  {where}"
         said = self._line(f"{record.levelname.lower()}  {record.name}: {record.getMessage()}")
         why = record.exc_info[1] if record.exc_info else None
         trace = "" if why is None else "".join(traceback.format_exception(why))

@@ -3,14 +3,16 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable
-from html import escape
 from typing import Any, TypeVar
 
+import jinja2
 import msgspec
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
+from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
 from octavo.config import Settings
@@ -166,58 +168,33 @@ def _close_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def docs_page(document: dict[str, Any]) -> Response:
     """The page at /docs: every route with a line to try, for people, on a machine without the internet too."""
-    return HTMLResponse(_page(document), headers={"Content-Security-Policy": _POLICY})
+    templates = jinja2.Environment(loader=jinja2.PackageLoader("octavo.server"), autoescape=True)
+    schemas = document["components"]["schemas"]
 
-
-def _page(document: dict[str, Any]) -> str:
-    """The document as HTML, without a script."""
-    keyed = "securitySchemes" in document["components"]
-    about = "".join(f"<p>{_text(each)}</p>" for each in document["info"]["description"].strip().split("\n\n"))
-    key = ", with the API key in <code>$OCTAVO_API_KEY</code>" if keyed else ""
-    parts = [
-        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>",
-        f"<title>Octavo</title><style>{_STYLE}</style><h1>Octavo {escape(document['info']['version'])}</h1>{about}",
-        f"<p>The lines below ask <code>$OCTAVO_SERVER</code>, such as <code>http://127.0.0.1:8000</code>{key}. ",
-        "The same for programs: <a href='openapi.json'>openapi.json</a>.</p>",
-    ]
-    for tag in document["tags"]:
-        parts.append(f"<h2>{escape(tag['name'])}</h2><p>{_text(tag['description'])}</p>")
-        for path, methods in document["paths"].items():
-            for method, told in methods.items():
-                if tag["name"] in told["tags"]:
-                    parts.append(_route(document, method.upper(), path, told, keyed=keyed))
-    return "\n".join(parts)
-
-
-def _route(document: dict[str, Any], method: str, path: str, told: dict[str, Any], *, keyed: bool) -> str:
-    names = {
-        each["name"]: each["name"].upper() for each in told.get("parameters", ()) if each["in"] == "path"
-    }
-    curl = [f'curl -X {method} "$OCTAVO_SERVER{path.format(**{**names, **_NAMES})}"']
-    access = "no key" if path in OPEN else f"{needed_access(method, path)} access"
-    if keyed and path not in OPEN:
-        curl.append('-H "Authorization: Bearer $OCTAVO_API_KEY"')
-    rows = [(each["name"], each["in"], each["schema"]) for each in told.get("parameters", ())]
-    if "requestBody" in told:
-        schema = told["requestBody"]["content"]["application/json"]["schema"]
+    def find_body(told: dict[str, Any]) -> dict[str, Any]:
+        """What is sent with a request: the schema that is referred to, or the one of several that is not null."""
+        schema = told["content"]["application/json"]["schema"]
         name = next((each for each in schema.get("anyOf", ()) if "$ref" in each), schema)["$ref"]
-        body = document["components"]["schemas"][name.rpartition("/")[2]]
-        rows += [(name, "body", field) for name, field in body["properties"].items()]
-        curl += ['-H "Content-Type: application/json"', f"-d '{_json(body['examples'][0])}'"]
-    table = "".join(
-        f"<tr><td><code>{escape(name)}</code><td>{where}<td><code>{escape(_kind(schema))}</code>"
-        for name, where, schema in rows
-    )
-    answer = next(iter(told["responses"]["200"]["content"].values()))
-    example = answer["example"]
-    line = " \\\n  ".join(curl)
-    refusals = ", ".join(status for status in told["responses"] if status != "200")
-    return (
-        f"<details><summary><b>{method}</b><code>{escape(path)}</code> {_text(told['summary'])}"
-        f"{f' <i>{access}</i>' if keyed else ''}</summary><p>{_text(told['description'])}</p><table>{table}</table>"
-        f"<pre>{escape(line)}</pre><pre>{escape(_json(example, indent=2))}</pre>"
-        f"<p>Refusals: {refusals}.</p></details>"
-    )
+        found: dict[str, Any] = schemas[name.rpartition("/")[2]]
+        return found
+
+    templates.filters |= {
+        "body": find_body,
+        "json": _json,
+        "kind": _kind,
+        "prose": _render_prose,
+        "named": _name_path,
+    }
+    keyed = "securitySchemes" in document["components"]
+    page = templates.get_template("docs.html")
+    shown = page.render(document, style=_STYLE, keyed=keyed, open_paths=OPEN, access=needed_access)
+    return HTMLResponse(shown, headers={"Content-Security-Policy": _POLICY})
+
+
+def _name_path(path: str, told: dict[str, Any]) -> str:
+    """A path to try: names that are known from the examples, and others by what they stand for."""
+    names = (each["name"] for each in told.get("parameters", ()) if each["in"] == "path")
+    return path.format(**{name: _NAMES.get(name, name.upper()) for name in names})
 
 
 def _kind(schema: dict[str, Any]) -> str:
@@ -230,7 +207,6 @@ def _json(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def _text(prose: str) -> str:
-    """Prose with its `words` as code."""
-    parts = escape(prose).split("`")
-    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+def _render_prose(text: str) -> Markup:
+    """A text with its `words` as code."""
+    return Markup(re.sub("`(.*?)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - it is escaped

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
@@ -15,10 +16,11 @@ from starlette.exceptions import HTTPException
 from octavo.errors import NotFound
 from octavo.kernel.ports import ListsNames, Store
 from octavo.layers import LayeredMemory
+from octavo.layers.values import OwnerType
 from octavo.memory import AsyncMemory
 from octavo.server.access import Caller
 from octavo.server.gate import CALLER, SLASH
-from octavo.server.requests import MOST_UNKNOWN, WHOSE, WHOSE_MEMORIES, Prompted
+from octavo.server.requests import MOST_UNKNOWN, WHOSE, WHOSE_MEMORIES, PathName, Prompted
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.vault import Vault, existing_vault
 from octavo.util.sync import let_others
@@ -124,6 +126,15 @@ class Admitted(Request):
         return whose
 
 
+def _find_owner(request: Admitted, memory_type: OwnerType, entity_id: PathName) -> dict[str, Any]:
+    named = {"user": None, "agent": None, memory_type: entity_id}
+    return request.owner(named["user"], named["agent"])
+
+
+#: Of a path: whose memories, as `user_id` or `agent_id`, if the caller may see them.
+OwnerInPath = Annotated[dict[str, Any], Depends(_find_owner)]
+
+
 def require_names(store: Store) -> ListsNames:
     """The store, if it can list names."""
     if not isinstance(store, ListsNames):
@@ -143,13 +154,18 @@ class QuickRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         endpoint: Callable[..., Coroutine[Any, Any, Response]] = self.endpoint
-        fields = [*self.dependant.path_params, *self.dependant.query_params]
+        fields = get_flat_params(self.dependant)
         parameters: type[BaseModel] = create_model(  # type: ignore[call-overload]
             f"{self.name}_parameters",
             __config__=ConfigDict(extra="forbid"),
             **{field.name: (field.field_info.annotation, field.field_info) for field in fields},
         )
         names = [field.name for field in fields]
+        # What is made of some of them for the endpoint: its name, what makes it, and of which.
+        made: list[tuple[Any, Any, list[str]]] = [
+            (each.name, each.call, [field.name for field in get_flat_params(each)])
+            for each in self.dependant.dependencies
+        ]
         reads = self.methods == {"GET"}  # a change that was begun is made, whoever waits for it
         body = self.dependant.body_params[0].field_info if self.dependant.body_params else None
         kind: TypeAdapter[Any] | None = body and TypeAdapter(body.annotation)  # type: ignore[arg-type]
@@ -165,6 +181,8 @@ class QuickRoute(APIRoute):
                 "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}
             )
             values = {name: getattr(given, name) for name in names}
+            for name, make, parts in made:
+                values[name] = make(request=request, **{part: values.pop(part) for part in parts})
             if body is not None and kind is not None:
                 values["body"] = await _read_body(request, kind, needed=body.is_required())
             work = endpoint(request=request, **values)

@@ -32,10 +32,8 @@ async def check_health(assembled: Assembled, vault: Vault | None, *, closed: boo
     state: Literal["up", "down", "recovering", "closed"] = "closed" if closed else "up"
     trouble = ""
     if not closed and journal is not None and (status := journal.status()).state != "up":
-        state, trouble = (
-            status.state,
-            status.last_error or "",
-        )  # it knows, and a question would only wait for it
+        # It knows, and a question would only wait for it.
+        state, trouble = status.state, status.last_error or ""
     elif not closed:
         try:
             await answer_within(seconds, probe(assembled, EVENTS))

@@ -82,6 +82,5 @@ class Recent:
 
 
 def _size(held: StoredRecord) -> int:
-    return (
-        size_of(held.data_json, held.metadata_json, held.text) + 1000
-    )  # ids, times, and the dicts they are found by
+    # And ids, times, and the dicts they are found by.
+    return size_of(held.data_json, held.metadata_json, held.text) + 1000

@@ -1,9 +1,7 @@
 """Search, with the reason for every hit, and what an agent would be given for a question."""
 
 import asyncio
-import time
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Response
@@ -18,7 +16,6 @@ from octavo.memory.context import SHARES
 from octavo.memory.searching import SOURCES, StoreAsOf, Whose, dedupe
 from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
-from octavo.server.console import drawing
 from octavo.server.console.pages import ConsoleRequest, Pages
 from octavo.server.requests import MAX_QUESTION_BYTES, Body, Name, Source, When
 
@@ -53,8 +50,7 @@ class _QuestionForm(Body):
 
 def _read_question(page: ConsoleRequest) -> _QuestionForm:
     asked = page.read(_QuestionForm)
-    own = page.user_id(asked.user)
-    return asked.model_copy(update={"user": own})
+    return asked.model_copy(update={"user": page.user_id(asked.user)})
 
 
 @pages.add("GET", "/search")
@@ -65,27 +61,22 @@ async def show_search(page: ConsoleRequest) -> Response:
     why: WhyNot | None = None
     missing = ""
     hits: list[Hit] = []
-    took = 0.0
     late: dict[str, int] = {}
     if asked.q.strip() and (_names_somebody(asked) or asked.everyone):
         if asked.everyone:
             page.check_everyone()
-        layers = page.layers
-        everyone = asked.everyone is not None
-        whose = Whose(
-            layers.tenant, *((None,) * 3 if everyone else (asked.user, asked.agent, asked.session)), everyone
-        )
-        queries = whose.queries(asked.as_of or now(), asked.source and [asked.source])
-        store = (
-            layers.store if asked.as_of is None else await StoreAsOf.of(layers.store, asked.as_of, queries)
-        )
+        named = (None, None, None) if asked.everyone else (asked.user, asked.agent, asked.session)
+        whose = Whose(page.tenant, *named, asked.everyone is not None)
+        at = asked.as_of or now()
+        queries = whose.queries(at, asked.source and [asked.source])
+        store: Store = page.layers.store
         if asked.as_of is None:
             late = await _count_waiting(store, {query.collection for query in queries})
             queries = [query for query in queries if query.collection not in late]
-        recall = Recall(store, _clock(asked.as_of))
-        began = time.perf_counter()
+        else:
+            store = await StoreAsOf.of(store, asked.as_of, queries)
+        recall = Recall(store, lambda: at)
         found = await recall.answer(asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page.page_bytes)
-        took = (time.perf_counter() - began) * 1000
         hits = dedupe(found)[:_LIMIT]
         if asked.why:
             try:
@@ -96,10 +87,9 @@ async def show_search(page: ConsoleRequest) -> Response:
         "search.html",
         asked=asked,
         found=found,
-        hits=[_describe_hit(hit, hits) for hit in hits],
+        hits=_describe(hits),
         why=why,
         missing=missing,
-        took=took,
         late=late,
         most_late=_LATE,
         sources=list(SOURCES),
@@ -110,11 +100,11 @@ async def show_search(page: ConsoleRequest) -> Response:
 async def show_context(page: ConsoleRequest) -> Response:
     """The block that an agent would get for a question within a budget, and what each part of it takes."""
     asked = _read_question(page)
-    made = None
-    late: dict[str, int] = {}
-    if asked.q.strip() and _names_somebody(asked) and asked.as_of is None:
+    made, late = None, dict[str, int]()
+    answerable = bool(asked.q.strip()) and _names_somebody(asked)
+    if answerable and asked.as_of is None:
         late = await _count_waiting(page.store, {name for each in SOURCES.values() for name in each})
-    if asked.q.strip() and _names_somebody(asked) and not late:
+    if answerable and not late:
         made = await page.memory.context(
             asked.q,
             user_id=asked.user,
@@ -125,8 +115,19 @@ async def show_context(page: ConsoleRequest) -> Response:
         )
     parts = [] if made is None else [(part, float(made.parts.get(part, 0))) for part in SHARES]
     return page.render(
-        "context.html", asked=asked, made=made, late=late, most_late=_LATE, parts=drawing.shares(parts)
+        "context.html", asked=asked, made=made, late=late, most_late=_LATE, parts=_place_side_by_side(parts)
     )
+
+
+def _place_side_by_side(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float, float, float]]:
+    """Parts of a whole: name, amount, where each begins and how wide it is, in hundredths."""
+    total = sum(amount for _, amount in parts) or 1.0
+    drawn, start = [], 0.0
+    for name, amount in parts:
+        wide = amount / total * 100
+        drawn.append((name, amount, round(start, 2), round(wide, 2)))
+        start += wide
+    return drawn
 
 
 async def _count_waiting(store: Store, collections: Collection[str]) -> dict[str, int]:
@@ -145,30 +146,22 @@ def _names_somebody(asked: _QuestionForm) -> bool:
     return bool(asked.user or asked.agent or asked.session)
 
 
-def _clock(at: datetime | None) -> Any:
-    return now if at is None else lambda: at
-
-
-def _describe_hit(hit: Hit, hits: list[Hit]) -> dict[str, Any]:
-    """A hit as the page draws it: each signal against the best of those that are shown."""
+def _describe(hits: list[Hit]) -> list[dict[str, Any]]:
+    """Hits as the page draws them: each signal against the best of those that are shown."""
     best: dict[str, float] = {}
-    for each in hits:
-        for signal in each.signals:
-            best[signal.name] = max(best.get(signal.name, 0.0), signal.score)
-    record = hit.record
-    return {
-        "record": record,
-        "text": content(record.text, record.data),
-        "terms": hit.terms,
-        "topics": hit.topics,
-        "score": hit.score,
-        "is_fact": record.collection in COLLECTIONS.values(),
-        "signals": [
-            (
-                SIGNALS.get(one.name, one.name),
-                one,
-                max(one.score, 0.0) / best[one.name] if best[one.name] > 0 else 0.0,
-            )
-            for one in hit.signals
-        ],
-    }
+    for one in (signal for hit in hits for signal in hit.signals):
+        best[one.name] = max(best.get(one.name, 0.0), one.score)
+    return [
+        {
+            "record": hit.record,
+            "text": content(hit.record.text, hit.record.data),
+            "terms": hit.terms,
+            "topics": hit.topics,
+            "is_fact": hit.record.collection in COLLECTIONS.values(),
+            "signals": [
+                (SIGNALS.get(one.name, one.name), one, max(one.score, 0.0) / (best[one.name] or 1.0))
+                for one in hit.signals
+            ],
+        }
+        for hit in hits
+    ]

@@ -51,17 +51,17 @@ class _LogFilters(Body):
 @pages.add("GET", "/memories/{memory:name}")
 async def show_memory(page: ConsoleRequest) -> Response:
     """A memory as it is, or was before it went; where it came from, and every change of it."""
-    request, name = page, page.path_params["memory"]
-    layers, only = request.layers, request.user_id()
-    history = await layers.logs(name, user_id=only, limit=_ROWS, max_bytes=request.page_bytes)
-    memory: Fact | None
+    name, layers, only = page.path_params["memory"], page.layers, page.user_id()
+    history = await layers.logs(name, user_id=only, limit=_ROWS, max_bytes=page.page_bytes)
+    memory: Fact | None = None
+    late, vector, sources = False, None, list[Record]()
     try:
         memory = await layers.get(name, user_id=only)
+        late, vector = await _index_state(page, memory)
+        sources = await _sources(page, memory)
     except NotFound:
         if not history:
             raise
-        memory = None
-    late, vector = (False, None) if memory is None else await _index_state(request, memory)
     return page.render(
         "memory.html",
         name=name,
@@ -69,9 +69,7 @@ async def show_memory(page: ConsoleRequest) -> Response:
         at=now(),
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
-        sources=[]
-        if memory is None
-        else [(each, _position(each)) for each in await _sources(request, memory)],
+        sources=[(each, _position(each)) for each in sources],
         late=late,
         vector=vector,
         categories=() if memory is None else CATEGORIES[memory.layer],
@@ -81,37 +79,27 @@ async def show_memory(page: ConsoleRequest) -> Response:
 @pages.add("POST", "/memories/{memory:name}")
 async def edit_memory(page: ConsoleRequest) -> Response:
     """Let a memory say something else."""
-    memory = await _find_memory(page)
+    memory = await page.layers.get(page.path_params["memory"], user_id=page.user_id())
     body = page.read(Revision, "content", "category", "reason")
-    await memories.revise_memory(memory.memory_type, memory.entity_id, memory.layer, memory.id, body, page)
+    whose = {f"{memory.memory_type}_id": memory.entity_id}
+    await memories.revise_memory(whose, memory.layer, memory.id, body, page)
     return page.redirect(page.address("memories", memory.id, done="saved"))
 
 
 @pages.add("POST", "/memories/{memory:name}/reject")
 async def reject_memory(page: ConsoleRequest) -> Response:
     """Remove a memory, and with it what it says forever, if that is asked for."""
-    memory = await _find_memory(page)
+    name, forever = page.path_params["memory"], page.sent.get("how") == "reject"
     reason = page.read(Undoing).reason
-    await memories.forget_memory(
-        memory.memory_type,
-        memory.entity_id,
-        memory.layer,
-        memory.id,
-        page,
-        reason=reason,
-        forever=page.sent.get("how") == "reject",
-    )
-    return page.redirect(
-        page.address("memories", memory.id, done="rejected" if page.sent.get("how") == "reject" else "saved")
-    )
+    await page.layers.forget(name, user_id=page.user_id(), reason=reason, forever=forever)
+    return page.redirect(page.address("memories", name, done="rejected" if forever else "saved"))
 
 
 @pages.add("POST", "/undo/{row:name}")
 async def undo_change(page: ConsoleRequest) -> Response:
     """Take back the last change of a memory."""
-    body = page.read(Undoing)
-    undone = await memories.undo_change(page.path_params["row"], page, body)
-    row = msgspec.json.decode(bytes(undone.body), type=LogEntry)
+    reason = page.read(Undoing).reason
+    row = await page.layers.undo(page.path_params["row"], reason, user_id=page.user_id())
     return page.redirect(page.address("memories", row.memory_id, done="undone"))
 
 
@@ -144,9 +132,8 @@ async def export_log(page: ConsoleRequest) -> Response:
 
 def _read_filters(page: ConsoleRequest) -> _LogFilters:
     asked = page.read(_LogFilters)
-    if (
-        asked.until is not None and len(page.query_params["until"]) == _DATE
-    ):  # a day that is named is meant whole
+    # A day that is named is meant whole.
+    if asked.until is not None and len(page.query_params["until"]) == _DATE:
         asked.until = min(asked.until, _LAST_DAY) + timedelta(days=1)
     return asked
 
@@ -194,12 +181,6 @@ def _row(values: tuple[object, ...]) -> bytes:
     out = io.StringIO()
     csv.writer(out).writerow([f"'{text}" if text[:1] in "=+-@\t\r" and text else text for text in texts])
     return out.getvalue().encode()
-
-
-async def _find_memory(page: ConsoleRequest) -> Fact:
-    """The memory in the path, if the caller may see it."""
-    request = page
-    return await request.layers.get(request.path_params["memory"], user_id=request.user_id())
 
 
 def _position(record: Record) -> str:

@@ -5,11 +5,11 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Response
 from msgspec.structs import replace
@@ -82,63 +82,60 @@ async def draw_activity(page: ConsoleRequest) -> Response:
 class _Numbers:
     """What takes long to count of a tenant, behind the pages' back: its users, and its days one after the other.
 
-    Those are counted once an hour, and the last one once a minute.
+    Those are counted once an hour, the last one and the users once a minute.
     """
 
     def __init__(self, store: Store, tenant: str) -> None:
         self._store = store
         self._scope = Scope(tenant=tenant)
-        self._days: dict[datetime, tuple[float, int]] = {}  # when each was counted, and how much there was
-        self._users: int | None = None
-        self._users_at = -math.inf
-        self._counting: dict[str, asyncio.Task[None]] = {}
+        #: When each day was counted, and how much there was; None stands for the users.
+        self._counted: dict[datetime | None, tuple[float, int]] = {}
+        self._counting: asyncio.Task[None] | None = None
 
     async def users(self) -> int | None:
         """How many users have memories or messages, as far as they are counted; None while nobody knows."""
-        if isinstance(self._store, ListsNames):
-            await self._count_in_background("users", self._count_users(self._store))
-        return self._users
+        await self._count_in_background()
+        return self._counted.get(None, (0.0, None))[1]
 
     async def days(self) -> list[tuple[datetime, int | None]]:
         """How much there is of each day, the oldest first; None of those that are not counted yet."""
+        days = await self._count_in_background()
+        return [(day, self._counted.get(day, (0.0, None))[1]) for day in reversed(days)]
+
+    async def _count_in_background(self) -> list[datetime]:
+        """Have everything counted, unless it is just being; no page waits long for it. The days, the last one first."""
         today = now().replace(hour=0, minute=0, second=0, microsecond=0)
         days = [today - timedelta(days=ago) for ago in range(_DAYS)]
-        self._days = {day: told for day, told in self._days.items() if day in days}
-        await self._count_in_background("days", self._count_days(days))
-        return [(day, self._days.get(day, (0.0, None))[1]) for day in reversed(days)]
+        self._counted = {each: told for each, told in self._counted.items() if each is None or each in days}
+        if self._counting is None or self._counting.done():
+            self._counting = asyncio.create_task(self._count(days))
+        await asyncio.wait({self._counting}, timeout=_PATIENCE_SECONDS)
+        return days
 
-    async def _count_in_background(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
-        """Have something counted, unless it is just being; no page waits long for it, and the next one has it."""
-        if what in self._counting and not self._counting[what].done():
-            counting.close()
-        else:
-            self._counting[what] = asyncio.create_task(self._log_failure(what, counting))
-        await asyncio.wait({self._counting[what]}, timeout=_PATIENCE_SECONDS)
-
-    async def _log_failure(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
+    async def _count(self, days: Sequence[datetime]) -> None:
         try:
-            await counting
+            for day in (None, *days):
+                since, _ = self._counted.get(day, (-math.inf, 0))
+                fresh = _FRESH_SECONDS if day in (None, days[0]) else _PAST_SECONDS
+                if time.monotonic() - since > fresh:
+                    began = time.monotonic()
+                    count = await (self._count_users() if day is None else self._count_day(day))
+                    if count is not None:
+                        self._counted[day] = (began, count)
         except StoreClosed:  # the server stops
             return
         except OctavoError as error:
-            _log.warning("%s could not be counted: %s", what, type(error).__name__)
+            _log.warning("users and days could not be counted: %s", type(error).__name__)
 
-    async def _count_users(self, store: ListsNames) -> None:
-        if time.monotonic() - self._users_at <= _FRESH_SECONDS:
-            return
-        self._users_at = time.monotonic()
+    async def _count_users(self) -> int | None:
+        if not isinstance(self._store, ListsNames):
+            return None
         found = {
             one.name
             for name in (*COLLECTIONS.values(), "messages")
-            for one in await store.names(name, "user", self._scope, limit=_MOST_USERS)
+            for one in await self._store.names(name, "user", self._scope, limit=_MOST_USERS)
         }
-        self._users = min(len(found), _MOST_USERS)
-
-    async def _count_days(self, days: Sequence[datetime]) -> None:
-        for day in days:
-            since, _ = self._days.get(day, (-math.inf, 0))
-            if time.monotonic() - since > (_FRESH_SECONDS if day == days[0] else _PAST_SECONDS):
-                self._days[day] = (time.monotonic(), await self._count_day(day))
+        return min(len(found), _MOST_USERS)
 
     async def _count_day(self, day: datetime) -> int:
         """How much there is of a day, counted in parts with pauses: whoever asks for a page goes first."""

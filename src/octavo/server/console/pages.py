@@ -1,8 +1,10 @@
 """How a page comes to be: who asks, in which language, from which template; and forms, which carry a token."""
 
+import difflib
 import functools
 import re
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -17,19 +19,11 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from octavo.kernel.text import escape_controls, spell
 from octavo.keys import ACCESS
-from octavo.server.access import (
-    BROWSER_COOKIE,
-    CONSOLE,
-    Caller,
-    Signing,
-    needed_access,
-    new_browser,
-)
-from octavo.server.console import drawing
+from octavo.server.access import BROWSER_COOKIE, CONSOLE, Caller, Signing, needed_access
 from octavo.server.console.texts import CHINESE, TITLES, translate
 from octavo.server.gate import CALLER
 from octavo.server.problems import Problem
@@ -47,6 +41,15 @@ _HEADERS = {
     "Vary": "Accept-Language, Cookie",
 }
 
+_WORDS = re.compile(r"[A-Za-z0-9_']+|\s+|.", re.DOTALL)
+_MOST_WORDS = 600  # of each text that are compared: the time grows with their square
+_LINK = re.compile(r"\[([^\]\n]{1,200})\]\((https?://[^\s)&]{1,500}|#[\w-]{1,100})\)")
+_INLINE = (
+    (re.compile(r"`([^`\n]+)`"), "code"),
+    (re.compile(r"\*\*([^*\n]+)\*\*"), "strong"),
+    (re.compile(r"(?<![*\w])\*([^*\s][^*\n]*)\*"), "em"),
+)
+
 
 class ConsoleRequest(Admitted):
     """One request of a browser, and how it is answered."""
@@ -60,7 +63,7 @@ class ConsoleRequest(Admitted):
         self.language = _language(request)
         self.signing = Signing(self.memories.digest_key)
         known = self.cookies.get(BROWSER_COOKIE, "")
-        self._browser = known or new_browser()
+        self._browser = known or secrets.token_hex(16)  # which nobody guesses
         self._new_browser = not known
 
     def may(self, method: str, path: str) -> bool:
@@ -161,15 +164,6 @@ class ConsoleRequest(Admitted):
 Endpoint = Callable[[ConsoleRequest], Awaitable[Response]]
 
 
-class PageRoute(Route):
-    """A route whose name stands in the log of requests."""
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        scope["route"] = self
-        await super().handle(scope, receive, send)
-
-
 class Pages(list[Route]):
     """Pages and forms about one thing."""
 
@@ -177,22 +171,17 @@ class Pages(list[Route]):
         """Make a function the page of a path, or what is done with a form that is sent there."""
 
         def add(function: Endpoint) -> Endpoint:
-            self.append(PageRoute(f"{CONSOLE}{path}", _translate_refusals(function), methods=[method]))
+            async def answer(request: Request) -> Response:
+                """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
+                page = ConsoleRequest(request)
+                if request.method == "POST":
+                    await page.read_form()
+                return await function(page)
+
+            self.append(Route(f"{CONSOLE}{path}", answer, methods=[method]))
             return function
 
         return add
-
-
-def _translate_refusals(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
-
-    async def answer(request: Request) -> Response:
-        page = ConsoleRequest(request)
-        if request.method == "POST":
-            await page.read_form()
-        return await function(page)
-
-    return answer
 
 
 def refusal_page(scope: Scope, told: Response) -> Response:
@@ -221,12 +210,12 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         auto_reload=False,
     )
-    made.globals |= {"_": _say, "diff": drawing.word_diff, "markdown": drawing.render_markdown}
+    made.globals |= {"_": _say, "diff": word_diff, "markdown": render_markdown}
     made.filters |= {
         "shown": show_text,
         "when": when,
         "number": "{:,}".format,
-        "marked": drawing.mark_terms,
+        "marked": mark_terms,
         "spelled": spell,
     }
     for name in made.list_templates():  # compiled while it serves, they would hold up everybody
@@ -253,6 +242,91 @@ def when(at: datetime | None) -> Markup:
     at = at.astimezone(UTC)
     spelled = at.strftime("%Y-%m-%d %H:%M:%S")
     return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), escape(spelled))
+
+
+def word_diff(before: str, after: str) -> list[tuple[str, str]]:
+    """How one text became the other: pieces that stayed (""), went ("del") or came ("ins"), in order."""
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    if max(len(old), len(new)) > _MOST_WORDS:
+        return [("del", before), ("ins", after)]
+    pieces: list[tuple[str, str]] = []
+    for kind, i, j, k, m in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            pieces.append(("", "".join(old[i:j])))
+            continue
+        pieces += [("del", "".join(old[i:j]))] if j > i else []
+        pieces += [("ins", "".join(new[k:m]))] if m > k else []
+    return pieces
+
+
+def mark_terms(text: str, terms: Sequence[str]) -> Markup:
+    """The text with the terms in it marked, a word as a whole when it begins with one."""
+    known = sorted({term for term in terms if term}, key=len, reverse=True)
+    if not known:
+        return escape(text)
+    found = re.compile("|".join(_spelling(term) for term in known), re.IGNORECASE)
+    made, last = [], 0
+    for match in found.finditer(text):
+        made += [escape(text[last : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+        last = match.end()
+    return Markup("").join([*made, escape(text[last:])])
+
+
+def _spelling(term: str) -> str:
+    return rf"\b{re.escape(term)}[a-z]*" if term.isascii() and term.isalnum() else re.escape(term)
+
+
+def render_markdown(text: str) -> Markup:
+    """Headings, lists, quotes, code and emphasis of a document; anything else in it is text, and no link runs anything."""
+    made: list[str] = []
+    open_list = fenced = False
+    paragraph: list[str] = []
+
+    def flush() -> None:
+        if paragraph:
+            made.append(f"<p>{_render_inline(' '.join(paragraph))}</p>")
+            paragraph.clear()
+
+    for line in text.split("\n"):
+        if line.startswith("```"):
+            flush()
+            made.append("</code></pre>" if fenced else "<pre><code>")
+            fenced = not fenced
+            continue
+        if fenced:
+            made.append(f"{escape(line)}\n")
+            continue
+        item = re.match(r"\s*(?:[-*+]|\d+\.)\s+(.*)", line)
+        if open_list and not item:
+            made.append("</ul>")
+            open_list = False
+        if heading := re.match(r"(#{1,4})\s+(.*)", line):
+            flush()
+            level = len(heading[1]) + 2  # the page's own come first
+            made.append(f"<h{level}>{_render_inline(heading[2])}</h{level}>")
+        elif item:
+            flush()
+            made += [] if open_list else ["<ul>"]
+            open_list = True
+            made.append(f"<li>{_render_inline(item[1])}</li>")
+        elif line.startswith(">"):
+            flush()
+            made.append(f"<blockquote>{_render_inline(line[1:].strip())}</blockquote>")
+        elif line.strip():
+            paragraph.append(line.strip())
+        else:
+            flush()
+    flush()
+    made += ["</ul>"] if open_list else []
+    made += ["</code></pre>"] if fenced else []
+    return Markup("".join(made))  # noqa: S704 - every piece was escaped by itself
+
+
+def _render_inline(text: str) -> str:
+    said = str(escape(text))
+    for pattern, tag in _INLINE:
+        said = pattern.sub(rf"<{tag}>\1</{tag}>", said)
+    return _LINK.sub(r'<a href="\2" rel="noreferrer noopener">\1</a>', said)
 
 
 def _language(request: Request) -> str:

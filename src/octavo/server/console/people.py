@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from fastapi import Response
 
-from octavo.erasing import Certificate, Subject, count_owned
+from octavo.erasing import Subject, count_owned
 from octavo.kernel.model import Cursor, Query, Scope
 from octavo.kernel.ports import ListsNames, Store, list_heads
 from octavo.layers.records import Owner
@@ -102,7 +102,7 @@ async def add_memory(page: ConsoleRequest) -> Response:
     """Remember something about somebody, or for an agent."""
     owner = _owner(page)
     body = page.read(NewMemory, "content", "memory_layer", "category", "reason", "expiry_date")
-    await memories.remember(owner.type, owner.id, body, page)
+    await memories.remember({f"{owner.type}_id": owner.id}, body, page)
     where = "people" if owner.type == "user" else "agents"
     return page.redirect(page.address(where, owner.id, done="added"))
 
@@ -122,12 +122,9 @@ async def ask_to_forget(page: ConsoleRequest) -> Response:
     user = _owner(page).id
     exact = page.query_params.get("exact") == "on"
     if exact:
-        counted = await users.forget_user(user, page, dry_run=True)
-        removed = msgspec.json.decode(bytes(counted.body), type=Certificate).removed
+        removed = (await users.erase_user(page, user, dry_run=True)).removed
     else:
-        layers = page.layers
-        subject = Subject.of(layers.tenant, user_id=user)
-        removed = await count_owned(layers.store, subject, _COUNTED)
+        removed = await count_owned(page.layers.store, Subject.of(page.tenant, user_id=user), _COUNTED)
     return page.render(
         "forget.html",
         user=user,
@@ -144,9 +141,7 @@ async def forget_person(page: ConsoleRequest) -> Response:
     user = _owner(page).id
     if page.sent.get("name", "").strip() != user.strip():
         return page.problem(422, "the name was not repeated, so that nothing was erased")
-    kept = page.sent.get("keep_rejected") == "on"
-    erased = await users.forget_user(user, page, keep_rejected=kept)
-    told = msgspec.json.decode(bytes(erased.body), type=Certificate)
+    told = await users.erase_user(page, user, keep_rejected=page.sent.get("keep_rejected") == "on")
     return page.render(
         "forget.html", user=user, certificate=told, removed=told.removed, exact=True, most=math.inf
     )
@@ -168,7 +163,7 @@ def begin(after: Cursor | None, name: str | None) -> str:
     return name[:-1] + (chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + _LAST if last > 0 else "")
 
 
-class SeenSession(msgspec.Struct, frozen=True, kw_only=True):
+class SeenSession(msgspec.Struct, kw_only=True):
     """A session: how much there is of it in each collection, and when it was last heard of."""
 
     name: str
@@ -183,16 +178,12 @@ async def sessions_by_name(store: Store, scope: Scope, after: str, limit: int) -
     listed = await asyncio.gather(
         *(store.names(each, "session", scope, after=after, limit=limit) for each in TALK)
     )
-    return [
-        SeenSession(name=name, counts=counts, last_at=last)
-        for name, (counts, last) in sorted(
-            _group_by_name(
-                (collection, one.name, one.total, one.last)
-                for collection, names in zip(TALK, listed, strict=True)
-                for one in names
-            ).items()
-        )[:limit]
-    ]
+    found = _gather_by_name(
+        (collection, one.name, one.total, one.last)
+        for collection, names in zip(TALK, listed, strict=True)
+        for one in names
+    )
+    return sorted(found, key=lambda one: one.name)[:limit]
 
 
 async def recent_sessions(
@@ -205,23 +196,20 @@ async def recent_sessions(
             for each in collections
         )
     )
-    found = _group_by_name(
-        (collection, head.scope.session or "", 1, head.created_at)
+    found = _gather_by_name(
+        (collection, head.scope.session, 1, head.created_at)
         for collection, page in zip(collections, newest, strict=True)
         for head in page
         if head.scope.session
     )
-    seen = [SeenSession(name=name, counts=counts, last_at=last) for name, (counts, last) in found.items()]
-    return sorted(seen, key=lambda one: one.last_at, reverse=True)[:limit]
+    return sorted(found, key=lambda one: one.last_at, reverse=True)[:limit]
 
 
-def _group_by_name(
-    rows: Iterable[tuple[str, str, int, datetime]],
-) -> dict[str, tuple[dict[str, int], datetime]]:
-    """Counts by collection, and the last moment, of each name."""
-    found: dict[str, tuple[dict[str, int], datetime]] = {}
+def _gather_by_name(rows: Iterable[tuple[str, str, int, datetime]]) -> Iterable[SeenSession]:
+    """The sessions of rows that say a collection, a session, how much there is of it and when it was last heard of."""
+    found: dict[str, SeenSession] = {}
     for collection, name, count, at in rows:
-        counts, last = found.get(name, ({}, at))
-        counts[collection] = counts.get(collection, 0) + count
-        found[name] = (counts, max(last, at))
-    return found
+        seen = found.setdefault(name, SeenSession(name=name, counts={}, last_at=at))
+        seen.counts[collection] = seen.counts.get(collection, 0) + count
+        seen.last_at = max(seen.last_at, at)
+    return found.values()

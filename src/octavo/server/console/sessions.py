@@ -54,9 +54,8 @@ class TimelineStep(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def seconds(self) -> float | None:
         """How long a tool took."""
-        return (
-            None if self.ended is None else (self.ended.created_at - self.record.created_at).total_seconds()
-        )
+        ended = self.ended
+        return None if ended is None else (ended.created_at - self.record.created_at).total_seconds()
 
 
 @pages.add("GET", "/sessions")
@@ -65,9 +64,8 @@ async def list_sessions(page: ConsoleRequest) -> Response:
     asked = page.read(_SessionFilters)
     store, scope = page.store, _scope(page)
     if scope.user is not None:
-        return page.render(
-            "sessions.html", sessions=await recent_sessions(store, scope, _SESSIONS), following="", name=""
-        )
+        own = await recent_sessions(store, scope, _SESSIONS)
+        return page.render("sessions.html", sessions=own, following="", name="")
     found = await sessions_by_name(store, scope, begin(asked.after, asked.name), _SESSIONS + 1)
     if asked.name:
         found = [one for one in found if one.name.startswith(asked.name)]

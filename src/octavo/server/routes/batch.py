@@ -25,9 +25,7 @@ _KEPT = ("type", "asgi", "http_version", "scheme", "server", "client", "root_pat
 #: Headers that are about the body and the name of the whole, not of a part.
 _OF_THE_WHOLE = {b"content-length", b"content-type", b"transfer-encoding", b"expect", b"x-request-id"}
 _PATH_SIGNS = "/%:@!$&'()*+,;=~"  # which a path holds as they are; what is percent-encoded stays so
-_TIME_SHARE = (
-    0.8  # of the time of a request, after which no other part is begun, so that the answers still go out
-)
+_TIME_SHARE = 0.8  # of a request's time, after which no other part is begun: the answers must still go out
 
 
 @router.answers(

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from octavo.client.answers import Session
 from octavo.errors import Conflict
-from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, list_heads
 from octavo.server.answers import EventList, SessionList, TurnList, answer, example
@@ -39,20 +38,12 @@ async def append_event(body: NewEvent, request: Admitted) -> Response:
 
     It is remembered for `user_id`, or else for the `actor`.
     """
-    observed = Observation(
-        obs_type=_kind(body.obs_type),
-        payload=body.payload,
-        source_name=body.source_name,
-        session_key=body.session_key,
-        actor=body.actor,
-        obs_id=body.obs_id or new_id("obs_"),
-        timestamp=body.timestamp or now(),
-        metadata=body.metadata,
-        user_id=request.user_id(body.user_id),
-    )
-    service = request.service
     own = request.user_id()
-    made = await service.append_event(
+    said = {name: value for name, value in body if value is not None and name not in ("gate_result", "meta")}
+    # One of the known types, or the caller's own word for one: the service takes any.
+    kind = ObservationType.__members__.get(body.obs_type.upper(), body.obs_type)
+    observed = Observation(**{**said, "obs_type": kind, "user_id": request.user_id(body.user_id)})
+    made = await request.service.append_event(
         observed, body.session_key, gate_result=body.gate_result, meta=body.meta, user_id=own
     )
     if own is not None and made.user_id != own:
@@ -71,7 +62,11 @@ async def list_events(
     user_id: Annotated[Name | None, fastapi.Query()] = None,
 ) -> Response:
     """The newest events of one session, of one user or of all, newest first."""
-    return await _events(request, session, limit, after, user_id)
+    found, following = await request.service.page(
+        EVENTS, session, limit, after=after, max_bytes=request.page_bytes, user_id=request.user_id(user_id)
+    )
+    events = [event_of(record) for record in found]
+    return answer(EventList(session=session, count=len(events), events=events, next=token(following)))
 
 
 @router.answers("GET", "/sessions", "The sessions, the latest first", example(SessionList))
@@ -80,9 +75,8 @@ async def list_sessions(request: Admitted, limit: Limit = 100, after: AfterSessi
 
     One answer looks through 1,000 events, so it may hold fewer sessions than asked for while there are more.
     """
-    store = request.store
-    tenant = request.tenant
-    found, following = await sessions_page(store, Scope(tenant=tenant, user=request.user_id()), limit, after)
+    scope = Scope(tenant=request.tenant, user=request.user_id())
+    found, following = await sessions_page(request.store, scope, limit, after)
     return answer(SessionList(count=len(found), sessions=found, next=token(following)))
 
 
@@ -93,7 +87,7 @@ async def list_session_events(
     session: PathName, request: Admitted, limit: Limit = 50, after: After = None
 ) -> Response:
     """Newest first; a session in which nothing happened has none."""
-    return await _events(request, session, limit, after)
+    return await list_events(request, session, limit, after)
 
 
 @router.answers(
@@ -111,24 +105,6 @@ async def list_session_turns(
     )
     turns = [turn_of(record) for record in found]
     return answer(TurnList(session=session, count=len(turns), turns=turns, next=token(following)))
-
-
-async def _events(
-    request: Admitted, session: str | None, limit: int, after: Cursor | None, user_id: str | None = None
-) -> Response:
-    found, following = await request.service.page(
-        EVENTS, session, limit, after=after, max_bytes=request.page_bytes, user_id=request.user_id(user_id)
-    )
-    events = [event_of(record) for record in found]
-    return answer(EventList(session=session, count=len(events), events=events, next=token(following)))
-
-
-def _kind(word: str) -> ObservationType:
-    """One of the known types, or the caller's own word for one: the service takes any."""
-    try:
-        return ObservationType(word)
-    except ValueError:
-        return word  # type: ignore[return-value]
 
 
 async def sessions_page(

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from octavo.config import Settings
-from octavo.mcp.callers import ToolCaller, ToolLimits
+from octavo.mcp import ToolCaller
 from octavo.server.problems import problem
 from octavo.server.routing import Admitted, check_values
 from octavo.util.extras import missing_packages
@@ -73,18 +73,21 @@ class McpEndpoint:
 
         from octavo.mcp.server import new_server
 
-        own, server = self._settings.mcp, self._settings.server
-        limits = ToolLimits(answer_tokens=own.max_tokens, content_bytes=server.max_content_bytes)
         return StreamableHTTPSessionManager(
             # The SDK's own application would come with routes and checks of its own.
-            new_server(self._find_caller, own.toolset, limits)._lowlevel_server,  # noqa: SLF001
+            new_server(self._find_caller, self._settings.mcp.toolset)._lowlevel_server,  # noqa: SLF001
             json_response=True,
             stateless=True,
-            max_request_body_size=server.max_body_bytes,
+            max_request_body_size=self._settings.server.max_body_bytes,
         )
 
     def _find_caller(self, request: Request) -> ToolCaller:
         admitted = Admitted(request.scope)
-        caller = admitted.caller
-        user = caller.user or self._settings.mcp.user
-        return ToolCaller(memory=admitted.memory, user_id=user, may_write=caller.access != "read")
+        caller, settings = admitted.caller, self._settings
+        return ToolCaller(
+            memory=admitted.memory,
+            user_id=caller.user or settings.mcp.user,
+            may_write=caller.access != "read",
+            answer_tokens=settings.mcp.max_tokens,
+            content_bytes=settings.server.max_content_bytes,
+        )

@@ -14,9 +14,10 @@ from msgspec import UNSET
 from starlette.requests import Request
 from starlette.routing import Route
 
+from octavo.client.answers import User
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
-from octavo.kernel.model import NameCount, Scope
+from octavo.kernel.model import Cursor
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Fact, OwnerType
 from octavo.memory import AsyncMemory
@@ -43,7 +44,8 @@ from octavo.server.routes.mem0_values import (
     tell_fact,
 )
 from octavo.server.routes.memories import check_content
-from octavo.server.routing import Admitted, refuse_request, require_names
+from octavo.server.routes.users import users_page
+from octavo.server.routing import Admitted, refuse_request
 
 F = TypeVar("F", bound=Callable[..., Any])
 router = Routes("mem0")
@@ -280,39 +282,27 @@ async def mem0_entities(request: Admitted) -> Response:
     found = await _entities(request)
     told = [
         {
-            "id": each.name,
-            "name": each.name,
+            "id": each.user_id,
+            "name": each.user_id,
             "type": kind,
             "total_memories": each.total,
-            "created_at": each.first,
-            "updated_at": each.last,
+            "created_at": each.first_at,
+            "updated_at": each.last_at,
         }
         for kind, each in found
     ]
     return answer({"count": len(told), "next": None, "previous": None, "results": told})
 
 
-async def _entities(request: Admitted) -> list[tuple[str, NameCount]]:
-    lister, scope = require_names(request.store), Scope(tenant=request.tenant)
-    found: list[tuple[str, NameCount]] = []
+async def _entities(request: Admitted) -> list[tuple[OwnerType, User]]:
+    found: list[tuple[OwnerType, User]] = []
     kinds: tuple[OwnerType, ...] = ("user", "agent")
     for kind in kinds:
-        counted: dict[str, NameCount] = {}
-        for collection in COLLECTIONS.values():
-            after = ""
-            while page := await lister.names(collection, kind, scope, after=after, limit=_NAMES):
-                for one in page:
-                    counted[one.name] = _sum(counted.get(one.name), one)
-                after = page[-1].name
-        found += [(kind, counted[name]) for name in sorted(counted)]
+        after: Cursor | None = Cursor()
+        while after is not None:
+            page, after = await users_page(request.store, request.tenant, _NAMES, after.id, kind, COLLECTIONS)
+            found += [(kind, each) for each in page]
     return found
-
-
-def _sum(one: NameCount | None, other: NameCount) -> NameCount:
-    if one is None:
-        return other
-    first, last = min(one.first, other.first), max(one.last, other.last)
-    return NameCount(name=one.name, total=one.total + other.total, first=first, last=last)
 
 
 @_route("DELETE", "/v2/entities/{kind}/{name:name}/", "/mem0/entities/{kind}/{name:name}")
@@ -331,7 +321,7 @@ async def mem0_delete_entity(
 async def mem0_reset(request: Admitted) -> Response:
     """Delete all memories of every user and agent of the tenant; it needs admin access."""
     for kind, each in await _entities(request):
-        await _delete_all(request.memory, _read_names(**{f"{kind}_id": each.name}))
+        await _delete_all(request.memory, _read_names(**{f"{kind}_id": each.user_id}))
     return answer({"message": "All memories reset"})
 
 

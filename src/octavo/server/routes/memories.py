@@ -3,12 +3,12 @@
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Query, Response
+from fastapi import Depends, Query, Response
 from msgspec import UNSET
-from starlette.exceptions import HTTPException
+from msgspec.structs import asdict, replace
 
 from octavo.client.answers import Answers, FoundMemory, MemoryWithHistory, Remembered, SearchAnswer
-from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, Page, State, Undone
+from octavo.layers.values import Action, Fact, Layer, LogEntry, Page, State, Undone
 from octavo.search.hits import Context, MemoryHit, Source
 from octavo.server.answers import Allowed, AutoExtracted, LogList, MemoryList, answer, example
 from octavo.server.openapi import Routes
@@ -30,7 +30,7 @@ from octavo.server.requests import (
     When,
     token,
 )
-from octavo.server.routing import Admitted, refuse_request
+from octavo.server.routing import Admitted, OwnerInPath, refuse_request
 
 router = Routes("memories")
 log_router = Routes("log")
@@ -44,7 +44,7 @@ _EPISODE = example(
     is_permanent=False,
 )
 _ROW = example(LogEntry, id=f"log_{_EPISODE.id}_1", version=1, after=example(State))
-_UNDONE = msgspec.structs.replace(
+_UNDONE = replace(
     _ROW,
     id=f"log_{_EPISODE.id}_3",
     action="update",
@@ -71,20 +71,11 @@ _CONTEXT = example(
 @router.answers("POST", "/memory/query", "Find memories by what they say", example(Answers))
 async def query_memories(body: Question, request: Admitted) -> Response:
     """Look through both layers, or one of them, of a user or an agent; best first. Everyone of the tenant needs admin access."""
-    if body.everyone and not request.caller.admin:
-        raise HTTPException(
-            403, "to ask about everyone needs a key with admin access; or give user_id or agent_id"
-        )
+    if body.everyone:
+        request.check_everyone()
     whose = {} if body.everyone else request.owner(body.user_id, body.agent_id)
-    found = await request.layers.recall(
-        body.query,
-        max_bytes=request.page_bytes,
-        layer=body.layer,
-        top_k=body.top_k,
-        everyone=body.everyone,
-        **whose,
-    )
-    memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
+    found = await request.layers.recall(**{**dict(body), **whose}, max_bytes=request.page_bytes)
+    memories = [FoundMemory(**asdict(each.memory), score=each.score) for each in found]
     told = Answers(
         query=body.query,
         count=len(memories),
@@ -107,41 +98,28 @@ async def get_memory(memory_id: PathName, request: Admitted, after: After = None
     layers = request.layers
     memory = await layers.get(memory_id, user_id=request.user_id())
     rows = await layers.logs(memory_id, limit=MAX_LIMIT, after=after, max_bytes=request.page_bytes)
-    return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(rows.following)))
+    return answer(MemoryWithHistory(**asdict(memory), history=rows[::-1], next=token(rows.following)))
 
 
 @router.answers("POST", _OWNER, "Remember something", example(Remembered), 404, 409, also=AutoExtracted)
-async def remember(
-    memory_type: OwnerType, entity_id: PathName, body: NewMemory, request: Admitted
-) -> Response:
+async def remember(whose: OwnerInPath, body: NewMemory, request: Admitted) -> Response:
     """Keep a memory as it stands, or with `auto_extract` the single facts of a text.
 
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
-    layers, whose = request.layers, _owner(request, memory_type, entity_id)
     check_content(request, body.content)
     if body.auto_extract:
-        made = await layers.extract(body.content, metadata=body.metadata, **whose)
+        made = await request.layers.extract(body.content, metadata=body.metadata, **whose)
         extracted = msgspec.convert(made, AutoExtracted, from_attributes=True)
-        return answer(msgspec.structs.replace(extracted, note=made.note or UNSET))
-    memory = await layers.remember(
-        body.content,
-        layer=body.memory_layer,
-        category=body.category,
-        metadata=body.metadata,
-        is_permanent=body.is_permanent,
-        expiry_date=body.expiry_date,
-        ttl_seconds=body.ttl_seconds,
-        reason=body.reason,
-        **whose,
-    )
+        return answer(replace(extracted, note=made.note or UNSET))
+    said = {name: value for name, value in body if name not in ("memory_layer", "auto_extract")}
+    memory = await request.layers.remember(**said, layer=body.memory_layer, **whose)
     return answer(msgspec.convert(memory, Remembered, from_attributes=True))
 
 
 @router.answers("GET", f"{_OWNER}/profile", "Who somebody is", example(MemoryList, user_id="user123"), 404)
 async def get_profile(
-    memory_type: OwnerType,
-    entity_id: PathName,
+    whose: OwnerInPath,
     request: Admitted,
     limit: Annotated[int, Query(ge=0, le=MAX_PROFILE)] = MAX_PROFILE,
     category: Category | None = None,
@@ -149,7 +127,6 @@ async def get_profile(
     after: After = None,
 ) -> Response:
     """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
-    whose = _owner(request, memory_type, entity_id)
     found = await request.layers.profile(
         category=category, limit=limit, as_of=as_of, after=after, max_bytes=request.page_bytes, **whose
     )
@@ -164,8 +141,7 @@ async def get_profile(
     404,
 )
 async def get_event_memories(
-    memory_type: OwnerType,
-    entity_id: PathName,
+    whose: OwnerInPath,
     request: Admitted,
     limit: Limit = 50,
     category: Category | None = None,
@@ -175,7 +151,6 @@ async def get_event_memories(
     after: After = None,
 ) -> Response:
     """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
-    whose = _owner(request, memory_type, entity_id)
     found = await request.layers.events(
         category=category,
         limit=limit,
@@ -196,27 +171,17 @@ def _memories(layer: Layer, whose: dict[str, Any], found: Page[Fact]) -> Respons
 
 @router.answers("PUT", _MEMORY, "Change a memory", example(Fact, version=2), 404, 409)
 async def revise_memory(
-    memory_type: OwnerType,
-    entity_id: PathName,
-    layer: Layer,
-    memory_id: PathName,
-    body: Revision,
-    request: Admitted,
+    whose: OwnerInPath, layer: Layer, memory_id: PathName, body: Revision, request: Admitted
 ) -> Response:
     """Change what is given and keep the rest; the change is logged with its reason."""
     check_content(request, body.content)
-    changes: dict[str, Any] = {
-        name: getattr(body, name) if name in body.model_fields_set else UNSET
-        for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
-    }
-    whose = _owner(request, memory_type, entity_id)
-    return answer(await request.layers.revise(memory_id, layer=layer, reason=body.reason, **whose, **changes))
+    changes = {name: value for name, value in body if name in body.model_fields_set}
+    return answer(await request.layers.revise(memory_id, layer=layer, **whose, **changes))
 
 
 @router.answers("DELETE", _MEMORY, "Forget a memory", _EPISODE, 404, 409)
 async def forget_memory(
-    memory_type: OwnerType,
-    entity_id: PathName,
+    whose: OwnerInPath,
     layer: Layer,
     memory_id: PathName,
     request: Admitted,
@@ -224,10 +189,8 @@ async def forget_memory(
     forever: bool = False,
 ) -> Response:
     """Forget it, and answer what was forgotten; its log stays. With `forever` it is not learnt again, from whatever text."""
-    whose = _owner(request, memory_type, entity_id)
-    return answer(
-        await request.layers.forget(memory_id, layer=layer, reason=reason, forever=forever, **whose)
-    )
+    gone = await request.layers.forget(memory_id, layer=layer, reason=reason, forever=forever, **whose)
+    return answer(gone)
 
 
 @router.answers(
@@ -238,28 +201,34 @@ async def forget_memory(
     404,
     409,
 )
-async def allow_memory(
-    memory_type: OwnerType, entity_id: PathName, memory_id: PathName, request: Admitted
-) -> Response:
+async def allow_memory(whose: OwnerInPath, memory_id: PathName, request: Admitted) -> Response:
     """Lift what `forever` did when the memory was forgotten; it stays forgotten, until a text says it again."""
-    await request.layers.allow(memory_id, **_owner(request, memory_type, entity_id))
+    await request.layers.allow(memory_id, **whose)
     return answer(Allowed(allowed=memory_id))
 
 
-@log_router.answers(
-    "GET", "/memory/{memory_id:name}/logs", "What was done to a memory", example(LogList, logs=[_ROW])
-)
-async def get_memory_log(
-    memory_id: PathName,
+def _read_filters(
     request: Admitted,
     memory_layer: Layer | None = None,
     action: Action | None = None,
     limit: Limit = 100,
     after: After = None,
-) -> Response:
+) -> dict[str, Any]:
+    told = {"memory_layer": memory_layer, "action": action, "limit": limit, "after": after}
+    return {**told, "max_bytes": request.page_bytes}
+
+
+#: Which rows of a log, as `logs` of the layers is told.
+LogFilters = Annotated[dict[str, Any], Depends(_read_filters)]
+
+
+@log_router.answers(
+    "GET", "/memory/{memory_id:name}/logs", "What was done to a memory", example(LogList, logs=[_ROW])
+)
+async def get_memory_log(memory_id: PathName, request: Admitted, asked: LogFilters) -> Response:
     """Every change of a memory and why, newest first; also after it was forgotten."""
-    asked = {"memory_layer": memory_layer, "action": action, "limit": limit, "after": after}
-    return await _log(request, {"memory_id": memory_id}, user_id=request.user_id(), **asked)
+    rows = await request.layers.logs(memory_id, user_id=request.user_id(), **asked)
+    return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(rows.following)))
 
 
 @log_router.answers(
@@ -269,23 +238,10 @@ async def get_memory_log(
     example(LogList, memory_id=UNSET, user_id="user123", logs=[_ROW]),
     404,
 )
-async def get_owner_log(
-    memory_type: OwnerType,
-    entity_id: PathName,
-    request: Admitted,
-    memory_layer: Layer | None = None,
-    action: Action | None = None,
-    limit: Limit = 100,
-    after: After = None,
-) -> Response:
+async def get_owner_log(whose: OwnerInPath, request: Admitted, asked: LogFilters) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
-    asked = {"memory_layer": memory_layer, "action": action, "limit": limit, "after": after}
-    return await _log(request, _owner(request, memory_type, entity_id), **asked)
-
-
-async def _log(request: Admitted, named: dict[str, Any], **asked: Any) -> Response:
-    rows = await request.layers.logs(**named, **asked, max_bytes=request.page_bytes)
-    return answer(LogList(**named, count=len(rows), logs=rows, next=token(rows.following)))
+    rows = await request.layers.logs(**whose, **asked)
+    return answer(LogList(**whose, count=len(rows), logs=rows, next=token(rows.following)))
 
 
 @log_router.answers("POST", "/memory/logs/{log_id:name}/undo", "Undo a change", _UNDONE, 404, 409)
@@ -303,22 +259,12 @@ async def undo_change(log_id: PathName, request: Admitted, body: Undoing | None 
     404,
     409,
 )
-async def undo_changes(
-    memory_type: OwnerType, entity_id: PathName, body: UndoingAll, request: Admitted
-) -> Response:
+async def undo_changes(whose: OwnerInPath, body: UndoingAll, request: Admitted) -> Response:
     """Take back what one add did, all since a moment, or what was taken back so before; a dry run says what that would be.
 
     A memory that was changed again since stays as it is, and is named in `kept`.
     """
-    undone = await request.memory.undo_all(
-        add=body.add,
-        since=body.since,
-        undo=body.undo,
-        reason=body.reason,
-        dry_run=body.dry_run,
-        **_owner(request, memory_type, entity_id),
-    )
-    return answer(undone)
+    return answer(await request.memory.undo_all(**dict(body), **whose))
 
 
 @router.answers(
@@ -329,21 +275,10 @@ async def search(body: Search, request: Admitted) -> Response:
 
     `probably_absent` says that there is probably no answer: the hits are then the least bad ones.
     """
-    whose = {} if body.everyone else request.whose(body)
     if body.everyone:
         request.check_everyone()
-    hits = await request.memory.search(
-        body.query,
-        sources=body.sources,
-        since=body.since,
-        until=body.until,
-        metadata=body.metadata,
-        limit=body.limit,
-        everyone=body.everyone,
-        as_of=body.as_of,
-        max_bytes=request.page_bytes,
-        **whose,
-    )
+    whose = {} if body.everyone else request.whose(body)
+    hits = await request.memory.search(**{**dict(body), **whose}, max_bytes=request.page_bytes)
     told = SearchAnswer(
         query=body.query,
         count=len(hits),
@@ -358,14 +293,7 @@ async def search(body: Search, request: Admitted) -> Response:
 @router.answers("POST", "/context", "A block for a prompt", _CONTEXT)
 async def context(body: Prompt, request: Admitted) -> Response:
     """Who the user is, this session so far and what else was found, in one fenced block within `max_tokens`."""
-    whose = request.whose(body)
-    return answer(
-        await request.memory.context(body.query, max_tokens=body.max_tokens, as_of=body.as_of, **whose)
-    )
-
-
-def _fields(memory: Fact) -> dict[str, Any]:
-    return msgspec.structs.asdict(memory)
+    return answer(await request.memory.context(**{**dict(body), **request.whose(body)}))
 
 
 def check_content(request: Admitted, content: str | None) -> None:
@@ -374,9 +302,3 @@ def check_content(request: Admitted, content: str | None) -> None:
     if content is not None and len(content.encode()) > most:
         wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
         raise refuse_request(wrong, "body", "content")
-
-
-def _owner(request: Admitted, memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
-    """Whose memories: `user_id` or `agent_id`."""
-    named = {"user": None, "agent": None, memory_type: entity_id}
-    return request.owner(named["user"], named["agent"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import Response
 from starlette.responses import StreamingResponse
@@ -91,22 +92,25 @@ async def forget_user(
 
     The scrub, which looks through the bytes, takes as long as there are files: without it, it is left pending.
     """
-    request.owner(user_id, None)
-    erased = await forget(
-        request.store,
-        Subject.of(request.tenant, user_id=user_id),
-        request.memories.digest_key,
-        dry_run=dry_run,
-        scrub=scrub,
-        queue=request.memories.settings.failure_queue.directory,
-        keep_rejected=keep_rejected,
-        vault=request.vault,
-    )
+    erased = await erase_user(request, user_id, dry_run=dry_run, scrub=scrub, keep_rejected=keep_rejected)
     return answer(erased)
 
 
+async def erase_user(request: Admitted, user_id: str, **how: Any) -> Certificate:
+    """Erase all that is kept of a user, if the caller may."""
+    request.owner(user_id, None)
+    subject, key = Subject.of(request.tenant, user_id=user_id), request.memories.digest_key
+    queue = request.memories.settings.failure_queue.directory
+    return await forget(request.store, subject, key, queue=queue, vault=request.vault, **how)
+
+
 async def users_page(
-    store: Store, tenant: str, limit: int, after: str = "", part: OwnerType = "user"
+    store: Store,
+    tenant: str,
+    limit: int,
+    after: str = "",
+    part: OwnerType = "user",
+    collections: Mapping[Any, str] | None = None,
 ) -> tuple[list[User], Cursor | None]:
     """The users, or agents, behind a name, in the order of their names' characters, and where to go on.
 
@@ -115,7 +119,7 @@ async def users_page(
     lister, most, at = require_names(store), min(limit, _MOST), now()
     if not most:
         return [], None
-    collections = COLLECTIONS if part == "user" else _OF_AGENTS
+    collections = collections or (COLLECTIONS if part == "user" else _OF_AGENTS)
     counted: dict[str, dict[str, NameCount]] = {}
     for word, collection in collections.items():
         for one in await lister.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):

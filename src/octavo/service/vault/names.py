@@ -7,6 +7,7 @@ differs only in case is taken, the other one carries a check sum.
 import functools
 import hashlib
 import re
+from urllib.parse import unquote
 
 import msgspec
 
@@ -28,7 +29,6 @@ _MOST_NAME_BYTES = 255 - len(SUFFIX)  # what file systems take
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f-\x9f<>:"/\\|?*%]')
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE | re.DOTALL)
 _SUMMED = re.compile(r"(.+)~([0-9a-f]{8})", re.DOTALL)
-_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 class DocumentAddress(msgspec.Struct, frozen=True):
@@ -108,13 +108,10 @@ def _escape(text: str) -> str:
 
 
 def _unescape(name: str) -> str:
-    def plain(found: re.Match[str]) -> str:
-        try:
-            return bytes.fromhex(found[0].replace("%", "")).decode()
-        except UnicodeDecodeError:
-            return found[0]  # somebody's own name, which only looks like ours
-
-    return _ESCAPES.sub(plain, name)
+    try:
+        return unquote(name, errors="strict")
+    except UnicodeDecodeError:
+        return name  # somebody's own name, which only looks like ours
 
 
 def _drop_sum(name: str) -> str:
