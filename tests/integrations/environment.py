@@ -48,7 +48,7 @@ def prepared(framework, requirements, *options):
 
 
 def _install(framework, python, wanted):
-    """By uv, in a tenth of pip's time; by pip where uv cannot be had, or does not reach what pip is set up for."""
+    """By uv, which takes far less of a processor; by pip where uv cannot be had, or does not reach what pip is set up for."""
     links = {
         "PIP_FIND_LINKS": "UV_FIND_LINKS",
         "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
