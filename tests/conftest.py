@@ -40,11 +40,16 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
 
 #: Parts of a test's name that say it needs a server, or a vector index that is slow to begin.
 _NEEDS_SERVER = ("postgres", "mysql", "mariadb", "redis", "pgvector", "qdrant", "nginx", "caddy")
-#: Tests, or classes of them, that run or write more at full length.
+#: Tests, or classes of them, that run or write more at full length, or for more stores.
 _LONGER = {
     "test_programs_agree",
     "test_searches_agree",
     "test_forty_thousand_at_once",
+    "test_more_than_a_search_looks_at",
+    "test_long_texts_are_searched",
+    "test_every_language_is_searched",
+    "test_hostile_terms",
+    "test_the_log_is_the_table",
     "test_it_answers_as_the_store_does",
     "test_vectors_follow_every_program",
     "TestLives",
@@ -61,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With --quick, leave out what needs a server and what is long by its nature; at full length, `make torture` has more to run."""
     if FULL:
         for item in items:
-            if _LONGER.intersection(item.nodeid.split("::")):
+            if _LONGER.intersection(item.nodeid.partition("[")[0].split("::")):
                 item.add_marker(pytest.mark.torture)
     if config.getoption("--quick"):
         left_out = {

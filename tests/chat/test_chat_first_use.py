@@ -12,21 +12,21 @@ from octavo.chat import AsyncSQLAlchemyMemory, Msg
 from octavo.stores.sql import SQLAlchemyStore
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "AUTOCOMMIT")
-ON = [
-    ("mysql+aiomysql", "REPEATABLE READ"),
-    *(("mysql+asyncmy", level) for level in ("READ UNCOMMITTED", *LEVELS)),
-    *(("postgresql+asyncpg", level) for level in LEVELS),
-]
+ON = {
+    "mysql+aiomysql": ("REPEATABLE READ",),
+    "mysql+asyncmy": ("READ UNCOMMITTED", *LEVELS),
+    "postgresql+asyncpg": LEVELS,
+}
 
 CHILD = """
 import asyncio, sys
 from sqlalchemy.ext.asyncio import create_async_engine
 from octavo.chat import AsyncSQLAlchemyMemory, Msg
 
-async def main(url, level, name):
+async def main(url, name):
     print("ready", flush=True)
-    while await asyncio.to_thread(sys.stdin.readline):
-        engine = create_async_engine(url, isolation_level=level)
+    while level := await asyncio.to_thread(sys.stdin.readline):
+        engine = create_async_engine(url, isolation_level=level.strip())
         memory = AsyncSQLAlchemyMemory(engine)
         await memory.add(Msg(name, name, "user"))
         await memory.close()
@@ -37,10 +37,16 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.fixture(params=ON, ids="-".join)
+@pytest.fixture(params=[(driver, level) for driver in ON for level in ON[driver]], ids="-".join)
 def emptied(request, fresh_url):
     """The address of a database for SQLAlchemy, an isolation level, and what makes the database empty again."""
     driver, level = request.param
+    url, empty = emptied_on(driver, fresh_url)
+    return url, level, empty
+
+
+def emptied_on(driver, fresh_url):
+    """The address of a database through that driver, and what makes it empty again."""
     kind = "mysql" if driver.startswith("mysql") else "postgres"
     url = f"{driver}://{fresh_url(kind).partition('://')[2]}"
     quote = "`" if kind == "mysql" else '"'
@@ -54,7 +60,7 @@ def emptied(request, fresh_url):
                 await connection.execute(text(f"DROP TABLE {quote}{name}{quote}"))
         await engine.dispose()
 
-    return url, level, empty
+    return url, empty
 
 
 async def test_eight_memories_make_the_tables_once(emptied, size):
@@ -75,23 +81,24 @@ async def test_eight_memories_make_the_tables_once(emptied, size):
             await engine.dispose()
 
 
-async def test_four_processes_make_the_tables_once(emptied, size):
-    """Four processes that use one empty database at the same moment all keep their first message, in every round."""
-    url, level, empty = emptied
+@pytest.mark.parametrize("driver", ON)
+async def test_four_processes_make_the_tables_once(driver, fresh_url, size):
+    """Four processes that use one empty database at the same moment all keep their first message, at every isolation level."""
+    url, empty = emptied_on(driver, fresh_url)
     pipe = asyncio.subprocess.PIPE
     children = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CHILD, url, level, f"p{n}", stdin=pipe, stdout=pipe, stderr=pipe
+            sys.executable, "-c", CHILD, url, f"p{n}", stdin=pipe, stdout=pipe, stderr=pipe
         )
         for n in range(4)
     ]
     try:
         for child in children:
             assert await child.stdout.readline() == b"ready\n"
-        for _ in range(size(2, 50)):
+        for level in ON[driver] * size(2, 50):
             await empty()
             for child in children:
-                child.stdin.write(b"go\n")
+                child.stdin.write(f"{level}\n".encode())
             for child in children:
                 assert await child.stdout.readline() == b"kept\n", (await child.stderr.read()).decode()[
                     -2000:

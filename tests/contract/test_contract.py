@@ -5,6 +5,7 @@ import pytest
 from octavo.stores import open_store
 from octavo.stores.memory import MemoryStore
 from octavo.testing import StoreContract
+from once_more import OnceMore
 from servers import fresh
 
 
@@ -19,25 +20,19 @@ class TestFile(StoreContract):
         self.url = f"file://{tmp_path}/records"
 
 
-class TestSingleFile(StoreContract):
-    programs = 150  # of the same store as above
-
+class TestSingleFile(OnceMore):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"file://{tmp_path}/records?per_session=false"
 
 
-class TestRotatedFile(StoreContract):
-    programs = 150  # of the same store as above
-
+class TestRotatedFile(OnceMore):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"file://{tmp_path}/records?rotate_bytes=50000"
 
 
-class TestJSONFile(StoreContract):
-    programs = 150  # of the same store as above
-
+class TestJSONFile(OnceMore):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"file://{tmp_path}/records?format=json"
@@ -49,9 +44,7 @@ class TestSQLite(StoreContract):
         self.url = f"sqlite:///{tmp_path}/records.db"
 
 
-class TestSQLiteInMemory(StoreContract):
-    programs = 150
-
+class TestSQLiteInMemory(OnceMore):
     async def open(self):
         return open_store("sqlite:///:memory:")
 

@@ -10,15 +10,13 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Scope
 from octavo.stores.sql import SQLAlchemyStore
 from octavo.stores.sql.indexing import _reindex_some
-from octavo.testing import StoreContract
 from octavo.testing.searching import everything, find_ids, note
+from once_more import OnceMore
 from servers import fresh
 
 
-class OverSQLAlchemy(StoreContract):
+class OverSQLAlchemy(OnceMore):
     """Over an engine of the caller's, which the store never closes, so that the test must."""
-
-    largest_batch = 5_000  # the same scripts as above do the rest
 
     def address(self) -> str:
         raise NotImplementedError

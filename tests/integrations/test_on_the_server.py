@@ -1,11 +1,11 @@
 """What each framework's page says of the server is true: the first block of the page is run, and its store is served."""
 
-import httpx
 import pytest
 from environment import ROOT, blocks_of, prepared, ran_warm
 from test_agentscope import REQUIREMENTS as AGENTSCOPE
 
-from running_server import octavo_serves
+from octavo.config import Database, FailureQueue, Settings
+from server.conftest import Running
 
 #: page: the environment it is run in ("" is AgentScope's own), and what was said in the session `monday`.
 SESSIONS = {
@@ -34,10 +34,11 @@ def served(request, tmp_path_factory):
     python = request.getfixturevalue(environment) if environment else prepared("AgentScope", AGENTSCOPE)
     folder = tmp_path_factory.mktemp("served")
     ran_warm(python, "-c", blocks_of(page)[0][0], cwd=folder)
-    with (
-        octavo_serves(f"sqlite:///{folder}/octavo.db", folder) as url,
-        httpx.Client(base_url=url) as client,
-    ):
+    settings = Settings(
+        database=Database(dsn=f"sqlite:///{folder}/octavo.db"),
+        failure_queue=FailureQueue(directory=str(folder / "queue")),
+    )
+    with Running(settings) as server, server.client() as client:
         yield page, client
 
 

@@ -60,7 +60,11 @@ def serve(url, folder, *options):
     )
 
 
-@pytest.mark.parametrize("table", ["events", "profile_memories", "memory_logs"])
+@pytest.mark.parametrize(
+    ("place", "table"),
+    [("sqlite", "events"), ("sqlite", "profile_memories"), ("postgres", "events"), ("mysql", "memory_logs")],
+    indirect=["place"],
+)
 def test_it_is_refused_with_the_cure_and_nothing_is_changed(place, tmp_path, table):
     """The exit status is not 0, the table and the cure are named, and the database is as it was."""
     kind, url = place

@@ -71,7 +71,7 @@ clauses = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lives=lives, asked=st.lists(clauses, min_size=1, max_size=6), data=st.data())
 async def test_any_life(tmp_path_factory, lives, asked, data):
     """Through adds, changes and removals, indexed or late, a find and a tally agree with `Query`."""

@@ -5,7 +5,6 @@ import os
 
 import pytest
 from faults import SETTLED
-from wrapped import Wrapped
 
 from octavo import Indexed, open_store, open_vectors
 from octavo.kernel.ids import new_id
@@ -13,6 +12,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.testing.agreement import outcome, run_programs
 from octavo.testing.embedding import HashEmbedder
 from octavo.testing.strategies import Write, programs
+from once_more import OnceMore
 
 EMBEDDED = tuple(name for name in SHAPES if name not in ("vectors", "pending"))
 
@@ -21,7 +21,7 @@ def around(store):
     return Indexed(store, open_vectors("memory://"), HashEmbedder(16), collections=EMBEDDED)
 
 
-class TestIndexedSQLite(Wrapped):
+class TestIndexedSQLite(OnceMore):
     """All of the contract but two tests, which want the collection `pending` to themselves."""
 
     test_every_field_in_every_collection = None

@@ -1,13 +1,13 @@
 """A store with a failure queue beside it keeps the contract of stores, and so do one with a window of ids and one that counts."""
 
 import pytest
-from wrapped import Wrapped
 
 from octavo import open_store
 from octavo.wraps import Deduped, Journal, Metered
+from once_more import OnceMore
 
 
-class TestJournalMemory(Wrapped):
+class TestJournalMemory(OnceMore):
     """Alone, so that nothing behind it hides a write that it makes twice."""
 
     @pytest.fixture(autouse=True)
@@ -18,12 +18,12 @@ class TestJournalMemory(Wrapped):
         return Journal(open_store("memory://"), self.queue, timeout=60)
 
 
-class TestDedupedMemory(Wrapped):
+class TestDedupedMemory(OnceMore):
     async def open(self):
         return Deduped(open_store("memory://"))
 
 
-class TestJournalOfDedupedSQLite(Wrapped):
+class TestJournalOfDedupedSQLite(OnceMore):
     """As a service has them: both before records that outlive the store object, each Journal with its own slot."""
 
     @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ class TestJournalOfDedupedSQLite(Wrapped):
         return Journal(Deduped(open_store(self.url)), self.queue, timeout=60)
 
 
-class TestMeteredSQLite(Wrapped):
+class TestMeteredSQLite(OnceMore):
     """One that counts is the store inside, for better or worse."""
 
     @pytest.fixture(autouse=True)
