@@ -408,6 +408,7 @@ def test_a_store_that_is_down(octavo):
         assert done.exit_code == 1
         assert json.loads(done.stdout)["ok"] is False
         assert done.stderr.count("\n") == 1
+        assert "is it running, and is the address in --store" in done.stderr
         assert "hunter2" not in done.output
     assert list(Path().iterdir()) == []
 

@@ -317,6 +317,7 @@ def test_what_is_refused(given):
         ("get", [""], {}),
         ("logs", ["m"], {"user_id": "u"}),
         ("logs", [], {}),
+        ("profile", [], {"user_id": 5}),
     ],
 )
 def test_a_question_with_no_meaning_is_not_sent(call, name, args, named):

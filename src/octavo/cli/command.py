@@ -24,7 +24,7 @@ from octavo import __version__
 from octavo.cli import INTERRUPTED, hand_over, option
 from octavo.cli.option import CONFIG, OVERRIDES
 from octavo.cli.tables import table_lines
-from octavo.errors import ConfigError, OctavoError
+from octavo.errors import ConfigError, OctavoError, StoreUnavailable
 from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import to_utc
@@ -133,6 +133,8 @@ class CommandCall:
             if isinstance(error, OSError) and error.filename
             else str(error)
         )
+        if isinstance(error, StoreUnavailable):
+            told += "; is it running, and is the address in --store, OCTAVO_URL or the settings right?"
         sentence = self.mask(" ".join(told.split()) or type(error).__name__)
         click.echo(escape_controls(f"octavo: {sentence}"), err=True)
         if self.json:

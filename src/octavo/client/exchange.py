@@ -142,6 +142,8 @@ def path_name(given: str | None) -> str:
     """A name as one part of a path, whatever characters it holds."""
     if not given:
         raise InvalidQuery("an empty name names nothing")
+    if not isinstance(given, str):
+        raise InvalidQuery(f"a name is a string; got {given!r}")
     try:
         quoted = quote(given, safe="")
     except UnicodeEncodeError:
