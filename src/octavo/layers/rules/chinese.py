@@ -154,7 +154,8 @@ class ChineseReader(ClauseReader):
         ):
             return []
         fronted = CHINESE.OBJECT_FIRST.match(said) and not CHINESE.LASTS.search(said)  # 旧沙发我卖掉了
-        if subject.owner is None and (CHINESE.DID.match(said) or fronted):
+        then = times(clause, self.context.at) and CHINESE.DID_THEN.match(said)  # 今天下午提了新车
+        if subject.owner is None and (CHINESE.DID.match(said) or fronted or then):
             return self._happening("action", clause, subject)
         last = self.context.found[-1] if self.context.open else None
         now = re.match("现在(?!天天|每)|后来|如今|目前", clause)
@@ -254,7 +255,7 @@ class ChineseReader(ClauseReader):
         if profile is not None:
             return self.lasting(profile, clause, subject)
         day = "".join(when.words for when in found)
-        if CHINESE.DAY_OF_YEAR.search(day) and re.fullmatch("(?:是)?(?:出生|生|过?生日)的?", said):
+        if CHINESE.DAY_OF_YEAR.search(day) and CHINESE.BORN.fullmatch(said):
             slots = {"birthday": compared_day(day)}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         if CHINESE.HABIT.search(clause) and not re.search("[了过我]", said) and not said.startswith("在"):
