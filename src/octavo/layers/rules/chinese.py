@@ -38,7 +38,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
-        if context.introducing and reader.is_bare(bare):
+        if context.introducing and not times(clause, context.at) and reader.is_bare(bare):
             clause = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
             bare = clause
         unreal = any(CHINESE.SUPPOSED.search(said) for said in (clause, bare)) or CHINESE.HEARSAY.search(
@@ -60,9 +60,10 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
-        parts = CHINESE.PARTS.match(bare) and not (
-            context.open and context.found[-1].layer == "profile" and CHINESE.AGED.fullmatch(bare)
-        )
+        of_profile = context.open and context.found[-1].layer == "profile"
+        parts = (
+            CHINESE.PARTS.match(bare) and not (of_profile and CHINESE.AGED.fullmatch(bare))
+        ) or (not of_profile and CHINESE.PARTS_THEN.match(bare))
         if narrows and not context.open:
             continue
         if context.open and not asks and (about_new or parts or narrows):
@@ -199,8 +200,9 @@ class ChineseReader(ClauseReader):
 
     def _reported(self, clause: str, subject: ClauseSubject, length: int, depth: int) -> list[StatedFact]:
         """What somebody told: of the owner, if the owner told it of themselves or somebody else of the owner."""
-        if subject.owner is None and not self.context.narrated and "自己" in clause[subject.said :][:length]:
-            return []  # 碰到个老外，说自己住在东北
+        himself = subject.owner is None and "自己" in clause[subject.said :][:length]
+        if not self.context.narrated and (himself or re.match("[他她]", clause[subject.start :])):
+            return []  # 碰到个老外，说自己住在东北; 她说她没坐过飞机
         before = self.context.about_owner
         speaker = before if subject.owner is None else subject.owner
         inner = clause[subject.said + length :]
@@ -232,9 +234,10 @@ class ChineseReader(ClauseReader):
             or CHINESE.SEASON.search(clause, 0, subject.said) is not None
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
+        dated = ahead and any(map(CHINESE.ON_DAY.search, (when.words for when in found)))
         profile = (
             None
-            if _only_happens(said, timed, ahead)
+            if _only_happens(said, timed, dated)
             else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         )
         if subject.owner is False:
@@ -258,7 +261,9 @@ class ChineseReader(ClauseReader):
         if CHINESE.DAY_OF_YEAR.search(day) and CHINESE.BORN.fullmatch(said):
             slots = {"birthday": compared_day(day)}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
-        if CHINESE.HABIT.search(clause) and not re.search("[了过我]", said) and not said.startswith("在"):
+        last = self.context.found[-1] if self.context.open else None
+        again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
+        if (again or CHINESE.HABIT.search(clause)) and not re.search("[了过我]", said) and not said.startswith("在"):
             slots = {f"habit:{plain(said)}": YES}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         done = (
@@ -391,9 +396,9 @@ def _names_another(said: str, timed: bool) -> bool:
     return category in (None, "other") and not CHINESE.WEATHER.search(said)
 
 
-def _only_happens(said: str, timed: bool, ahead: bool = False) -> bool:
-    """我明天会用邮件发给你: "会" is the future here, not a skill."""
-    if re.match("会(?:打电话|把|给|去|来|在)", said) or (ahead and re.match("在.*[做当]", said)):
+def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
+    """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
+    if re.match("会(?:打电话|把|给|去|来|在)", said) or (dated and re.match("在", said)):
         return True
     return timed and not said.endswith("工作") and bool(re.match("会|能|可以|想|做|在.*(?:工作|读)", said))
 
