@@ -106,7 +106,7 @@ class ChineseReader(ClauseReader):
             return [StatedFact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
-        if subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said):
+        if subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said) and not self._daily(clause, said):
             return []
         if (match := CHINESE.REPORT.match(said)) and len(match[0]) < len(said):
             return self._reported(clause, subject, match.end(), depth)
@@ -159,7 +159,7 @@ class ChineseReader(ClauseReader):
         if subject.owner is None and (CHINESE.DID.match(said) or fronted or then):
             return self._happening("action", clause, subject)
         last = self.context.found[-1] if self.context.open else None
-        now = re.match("现在(?!天天|每)|后来|如今|目前", clause)
+        now = CHINESE.TURN.match(clause) or (last and CHINESE.TURN.match(f"{last.content}，{clause}"))
         quitting = last is not None and CHINESE.QUITTING.search(last.content) and CHINESE.AT_WORK.match(said)
         studying = last is not None and last.category == "education" and clause.startswith(("学", "读", "念"))
         also = last is not None and (
@@ -263,6 +263,7 @@ class ChineseReader(ClauseReader):
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         last = self.context.found[-1] if self.context.open else None
         again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
+        again = again or (subject.owner and self._daily(clause, said))
         if (again or CHINESE.HABIT.search(clause)) and not re.search("[了过我]", said) and not said.startswith("在"):
             slots = {f"habit:{plain(said)}": YES}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
@@ -288,6 +289,10 @@ class ChineseReader(ClauseReader):
         if category == "other" and not about_owner and (subject.owner is None or _at_any(found, said)):
             return []
         return self._happening(category, clause, subject) if category else []
+
+    def _daily(self, clause: str, said: str) -> bool:
+        """我晚上九点就睡: an hour and no day."""
+        return "点" in clause and _at_any(times(clause, self.context.at), said) and not CHINESE.AHEAD.match(said)
 
     def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
         """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
@@ -423,7 +428,7 @@ def _owner_patterns(
 
 def _at_any(found: tuple[When, ...], said: str) -> bool:
     """Whether a clause names no day, and nothing is done: 我早上起不来 is so on all of them."""
-    dayless = all(COMMON.PART_CHINESE.fullmatch(when.words) for when in found)
+    dayless = all(COMMON.DAYLESS.fullmatch(when.words) for when in found)
     return bool(found) and dayless and not CHINESE.ASPECT.search(said)
 
 

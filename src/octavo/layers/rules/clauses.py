@@ -67,6 +67,14 @@ _TWO_IN_ONE = (
 )
 
 
+_ASIDE = (
+    (CHINESE.FOR_OWNER, r"\1"),  # 对我来说，and what follows are one statement
+    (CHINESE.ASIDE, r"\1\2"),  # 我妻子，陈默，在天文台工作
+    (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
+    (CHINESE.IT_IS, r"\2叫\1"),  # 它叫布丁，是我家的狗
+)
+
+
 class Sentence(NamedTuple):
     """A sentence without its end, and whether that asked something."""
 
@@ -130,7 +138,8 @@ def _clean(written: str) -> str:
 
 def clauses_zh(sentence: str) -> list[str]:
     """The clauses of a Chinese sentence, without what stood between them."""
-    sentence = CHINESE.FOR_OWNER.sub(r"\1", sentence)  # 对我来说，and what follows are one statement
+    for pattern, other in _ASIDE:
+        sentence = pattern.sub(other, sentence)
     parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
     joined: list[str] = []
     for part in (CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", one) for one in parts if one):  # 英语和法语我都会说
@@ -138,6 +147,8 @@ def clauses_zh(sentence: str) -> list[str]:
         number = re.fullmatch(r"\d[\d -]{6,}", part)  # 有事打我手机，|0571…
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
         perhaps = joined.pop() if joined and (number or early) else ""
+        if joined and part[0] == "我" and CHINESE.WHERE.fullmatch(COMMON.CHINESE.sub("", joined[-1])):
+            perhaps, part = "我", joined.pop() + part[1:]  # 上周在迪卡侬，我买了一顶帐篷
         joined.append(perhaps + part)
     return joined
 
