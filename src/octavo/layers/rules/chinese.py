@@ -61,18 +61,18 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
         of_profile = context.open and context.found[-1].layer == "profile"
-        parts = (
-            CHINESE.PARTS.match(bare) and not (of_profile and CHINESE.AGED.fullmatch(bare))
-        ) or (not of_profile and CHINESE.PARTS_THEN.match(bare))
+        parts = (CHINESE.PARTS.match(bare) and not (of_profile and CHINESE.AGED.fullmatch(bare))) or (
+            not of_profile and CHINESE.PARTS_THEN.match(bare)
+        )
         if narrows and not context.open:
             continue
         if context.open and not asks and (about_new or parts or narrows):
             # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
-            context.add_detail(reader.with_name(clause), DETAILS)
+            context.add_detail(reader.in_third_person(clause), DETAILS)
             continue
         facts = [] if asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
         if not facts and not asks and context.open and reader.is_detail(clause):
-            context.add_detail(reader.with_name(clause), DETAILS)
+            context.add_detail(reader.in_third_person(clause), DETAILS)
         else:
             context.add(facts)
 
@@ -102,11 +102,15 @@ class ChineseReader(ClauseReader):
         if CHINESE.COMMAND.match(bare) and not to_agent and not told:
             return []
         if (statement := CHINESE_PROFILE.about_owner(clause)) is not None:
-            content = self.with_name(clause[self.after_fillers(clause) :])
+            content = self.in_third_person(clause[self.after_fillers(clause) :])
             return [StatedFact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
-        if subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said) and not self._daily(clause, said):
+        if (
+            subject.owner is not False
+            and CHINESE.DONE_TALKING.fullmatch(said)
+            and not self._daily(clause, said)
+        ):
             return []
         if (match := CHINESE.REPORT.match(said)) and len(match[0]) < len(said):
             return self._reported(clause, subject, match.end(), depth)
@@ -167,6 +171,7 @@ class ChineseReader(ClauseReader):
             or (CHINESE.PARALLEL.match(last.content) and CHINESE.PARALLEL.match(clause))  # 我下棋，打牌
             or (quitting and now)
             or studying
+            or (last.category == "personality" and re.fullmatch("[^了过是有]{4}", clause))  # 没耐心，丢三落四
         )
         told = (
             subject.owner
@@ -181,7 +186,7 @@ class ChineseReader(ClauseReader):
         category = "education" if studying else _category(said)
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
-        return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
+        return self.stated(category, clause, subject, f"says:{plain(said)}")
 
     def _of_owners(self, clause: str, subject: ClauseSubject, said: str) -> list[StatedFact]:
         """我老婆田蜜是麻醉医生: what is said of the owner's people and things."""
@@ -264,17 +269,19 @@ class ChineseReader(ClauseReader):
         last = self.context.found[-1] if self.context.open else None
         again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
         again = again or (subject.owner and self._daily(clause, said))
-        if (again or CHINESE.HABIT.search(clause)) and not re.search("[了过我]", said) and not said.startswith("在"):
-            slots = {f"habit:{plain(said)}": YES}
-            return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
+        if (
+            (again or CHINESE.HABIT.search(clause))
+            and not re.search("[了过我]", said)
+            and not said.startswith("在")
+        ):
+            return self.stated("preference", clause, subject, f"habit:{plain(said)}")
         done = (
             re.search("刚|已经|终于|总算|正", clause[subject.end if subject.owner else 0 : subject.said])
             is not None
         )
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
-            slots = {f"says:{plain(said)}": YES}
-            return [StatedFact("profile", _category(said), self.content(clause, subject), slots)]
+            return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
@@ -292,7 +299,9 @@ class ChineseReader(ClauseReader):
 
     def _daily(self, clause: str, said: str) -> bool:
         """我晚上九点就睡: an hour and no day."""
-        return "点" in clause and _at_any(times(clause, self.context.at), said) and not CHINESE.AHEAD.match(said)
+        return (
+            "点" in clause and _at_any(times(clause, self.context.at), said) and not CHINESE.AHEAD.match(said)
+        )
 
     def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
         """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
@@ -344,28 +353,7 @@ class ChineseReader(ClauseReader):
         implies = subject.owner is not False
         return self.event(category, clause, subject, clause[subject.said :], implies=implies)
 
-    def implied(self, clause: str) -> StatedFact | None:
-        """What is so since it happened."""
-        name = self.name
-        if match := CHINESE.MOVED.search(clause):
-            return StatedFact(
-                "profile", "preference", f"{name}住在{match['to']}", {"residence": plain(match["to"])}
-            )
-        if match := CHINESE.QUIT.match(clause):
-            where = match["where"] or ""
-            content = f"{name}不再在{where}工作" if where else f"{name}辞去了原来的工作"
-            return StatedFact(
-                "profile",
-                "career",
-                content,
-                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
-            )
-        if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
-            status = {"结婚": "已婚", "离婚": "离异"}[match[1]]
-            return StatedFact("profile", "preference", name + status, {"civil status": plain(status)})
-        return None
-
-    def with_name(self, text: str) -> str:
+    def in_third_person(self, text: str) -> str:
         """The text with the owner's name where it says "I"."""
         return text if self.context.narrated else re.sub("我们|咱们|我|咱|俺", self.name, text)
 
@@ -381,12 +369,12 @@ class ChineseReader(ClauseReader):
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
             if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多
-                return f"{self.with_name(head)}{name}的{self.with_name(tail)}"
+                return f"{self.in_third_person(head)}{name}的{self.in_third_person(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
-            return f"{head}{name}的{self.with_name(re.sub('^我们?家?的?', '', tail))}"
+            return f"{head}{name}的{self.in_third_person(re.sub('^我们?家?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
-        return self.with_name(head).replace(name * 2, name) + self.with_name(tail)
+        return self.in_third_person(head).replace(name * 2, name) + self.in_third_person(tail)
 
 
 def _category(said: str) -> str:

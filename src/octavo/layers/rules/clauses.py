@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
-from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, ProfileStatement, RuleTable, StatedFact, words
+from octavo.layers.rules.facts import (
+    CHINESE,
+    COMMON,
+    ENGLISH,
+    SYNONYMS,
+    YES,
+    ProfileStatement,
+    RuleTable,
+    StatedFact,
+    plain,
+    words,
+)
 from octavo.layers.rules.moments import When, times, without_times
 from octavo.layers.values import OwnerType
 
@@ -71,6 +82,7 @@ _ASIDE = (
     (CHINESE.FOR_OWNER, r"\1"),  # 对我来说，and what follows are one statement
     (CHINESE.ASIDE, r"\1\2"),  # 我妻子，陈默，在天文台工作
     (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
+    (CHINESE.THAT_IS, r"\1是我的\2"),  # 我给盲人读报，这是我的工作
     (CHINESE.IT_IS, r"\2叫\1"),  # 它叫布丁，是我家的狗
 )
 
@@ -148,8 +160,9 @@ def clauses_zh(sentence: str) -> list[str]:
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
         perhaps = joined.pop() if joined and (number or early) else ""
         if joined and part[0] == "我" and CHINESE.WHERE.fullmatch(COMMON.CHINESE.sub("", joined[-1])):
-            perhaps, part = "我", joined.pop() + part[1:]  # 上周在迪卡侬，我买了一顶帐篷
-        joined.append(perhaps + part)
+            joined[-1] = f"我{joined[-1]}{part[1:]}"  # 上周在迪卡侬，我买了一顶帐篷
+        else:
+            joined.append(perhaps + part)
     return joined
 
 
@@ -278,12 +291,14 @@ class ReadingContext:
     def moment(self, clause: str) -> When | None:
         """The time a clause names, or the one that still holds from earlier in its sentence."""
         found = times(clause, self.at)
+        dated = (one for one in found if one.at and not COMMON.DAYLESS.match(one.words))
         named = next((one for one in found if one.at is not None), found[0] if found else None)
         if named is None:
             return self.when
-        if named.at and self.when and self.when.at and COMMON.DAYLESS.match(named.words):
-            # 昨天去了公司，下午开了会: the afternoon is yesterday's.
-            named = named._replace(at=datetime.combine(self.when.at.date(), named.at.timetz()))
+        day = next(dated, self.when)
+        if named.at and day and day.at and COMMON.DAYLESS.match(named.words):
+            # 昨天去了公司，下午开了会: the afternoon is yesterday's; so is the hour of "a 9am meeting yesterday".
+            named = named._replace(at=datetime.combine(day.at.date(), named.at.timetz()))
         self.when = named
         return named
 
@@ -306,6 +321,12 @@ class ClauseReader:
     names: ClassVar[dict[OwnerType, str]]  # what the owner is called in a statement
     gap = ""  # what may stand between words
     space = ""  # what does
+    lives, left, left_work = (
+        "住在{}",
+        "不再在{}工作",
+        "辞去了原来的工作",
+    )  # what is so after a move or a resignation
+    civil: ClassVar[dict[str, str]] = {"结婚": "已婚", "离婚": "离异"}
 
     def __init__(self, context: ReadingContext) -> None:
         self.context = context
@@ -339,9 +360,30 @@ class ClauseReader:
         """The clause as a statement of its own."""
         raise NotImplementedError
 
-    def implied(self, clause: str) -> StatedFact | None:
-        """What is so since it happened."""
+    def in_third_person(self, text: str) -> str:
+        """The text with the owner in the third person."""
         raise NotImplementedError
+
+    def implied(self, clause: str) -> StatedFact | None:
+        """What is so since it happened: who moved lives elsewhere."""
+        category, said, slots = "preference", "", {}
+        if match := self.table.MOVED.search(clause):
+            said, slots = self.lives.format(match["to"]), {"residence": plain(match["to"])}
+        elif match := self.table.QUIT.search(clause):
+            category, where = "career", match["where"] or ""
+            said = self.left.format(self.in_third_person(where)) if where else self.left_work
+            slots = {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""}
+        elif match := self.table.WED.search(clause):
+            status = match[1].lower()
+            said, slots = (
+                self.civil.get(status, f"is {status}"),
+                {"civil status": SYNONYMS.get(status, status)},
+            )
+        return StatedFact("profile", category, f"{self.name}{self.space}{said}", slots) if slots else None
+
+    def stated(self, category: str, clause: str, subject: ClauseSubject, key: str) -> list[StatedFact]:
+        """One fact that lasts, kept as it was said."""
+        return [StatedFact("profile", category, self.content(clause, subject), {key: YES})]
 
     def lasting(self, statement: ProfileStatement, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """The facts of a statement; the things of a list become a clause each."""
