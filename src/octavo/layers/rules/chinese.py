@@ -38,12 +38,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
-        if context.introducing and not times(clause, context.at) and reader.is_bare(bare):
-            clause = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
-            bare = clause
-        unreal = any(CHINESE.SUPPOSED.search(said) for said in (clause, bare)) or CHINESE.HEARSAY.search(
-            clause
-        )
+        if context.introducing and "点" not in clause and reader.is_bare(bare):
+            clause = bare = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
+        unreal = any(map(CHINESE.SUPPOSED.search, (clause, bare))) or CHINESE.HEARSAY.search(clause)
         # What follows a condition holds only if it does; what follows 但 holds anyway.
         supposed = (supposed and not re.match("但|不过|可是|反正", written)) or bool(unreal)
         if supposed:
@@ -60,18 +57,12 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
-        of_profile = context.open and context.found[-1].layer == "profile"
-        parts = (CHINESE.PARTS.match(bare) and not (of_profile and CHINESE.AGED.fullmatch(bare))) or (
-            not of_profile and CHINESE.PARTS_THEN.match(bare)
-        )
         if narrows and not context.open:
             continue
-        if context.open and not asks and (about_new or parts or narrows):
-            # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
-            context.add_detail(reader.in_third_person(clause), DETAILS)
-            continue
-        facts = [] if asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
-        if not facts and not asks and context.open and reader.is_detail(clause):
+        # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
+        adds = context.open and not asks and (about_new or narrows or reader.is_part(bare))
+        facts = [] if adds or asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
+        if adds or (not facts and not asks and context.open and reader.is_detail(clause)):
             context.add_detail(reader.in_third_person(clause), DETAILS)
         else:
             context.add(facts)
@@ -92,11 +83,8 @@ class ChineseReader(ClauseReader):
         if self.context.owner_type == "user" and standing and not re.match("我(?!希望)", bare):
             wish = CHINESE.WISHED.sub("", re.sub("请|麻烦|你", "", clause[self.after_fillers(clause) :]))
             key = plain(re.sub("我|自己", "", wish))
-            return [
-                StatedFact(
-                    "profile", "preference", f"用户希望{wish.replace('我', '自己')}", {f"wish:{key}": YES}
-                )
-            ]
+            content = f"用户希望{wish.replace('我', '自己')}"
+            return [StatedFact("profile", "preference", content, {f"wish:{key}": YES})]
         to_agent = self.context.owner_type == "agent" and bare.startswith(("你", "您"))
         told = bare.startswith("把") and times(clause, self.context.at)  # 前天把旧手机卖给回收的
         if CHINESE.COMMAND.match(bare) and not to_agent and not told:
@@ -114,11 +102,8 @@ class ChineseReader(ClauseReader):
             return []
         if (match := CHINESE.REPORT.match(said)) and len(match[0]) < len(said):
             return self._reported(clause, subject, match.end(), depth)
-        if (
-            subject.owner is not False
-            and (match := CHINESE.OPINION.match(said))
-            and len(match[0]) < len(said)
-        ):
+        match = CHINESE.OPINION.match(said) if subject.owner is not False else None
+        if match and len(match[0]) < len(said):
             if (profile := CHINESE_PROFILE.statement(said)) is not None:
                 return self.lasting(profile, clause, subject)
             whose = match[0][-1] if match[0][-1] in "我他她" else ""
@@ -137,6 +122,14 @@ class ChineseReader(ClauseReader):
         """Whether a clause goes on about the owner by another thing of theirs: 数学还可以."""
         alone = self.context.introducing and not self.after_leading(clause)  # but 现在是产品经理
         return alone and CHINESE.TOPIC.match(clause) is not None
+
+    def is_part(self, bare: str) -> bool:
+        """Whether a clause is only a number, a price or a place of what was said before it."""
+        if self.context.last and self.context.last.layer == "event" and CHINESE.PARTS_THEN.match(bare):
+            return True
+        return CHINESE.PARTS.match(bare) is not None and not (
+            self.context.introducing and CHINESE.AGED.fullmatch(bare)
+        )
 
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
@@ -162,7 +155,7 @@ class ChineseReader(ClauseReader):
         then = times(clause, self.context.at) and CHINESE.DID_THEN.match(said)  # 今天下午提了新车
         if subject.owner is None and (CHINESE.DID.match(said) or fronted or then):
             return self._happening("action", clause, subject)
-        last = self.context.found[-1] if self.context.open else None
+        last = self.context.last
         now = CHINESE.TURN.match(clause) or (last and CHINESE.TURN.match(f"{last.content}，{clause}"))
         quitting = last is not None and CHINESE.QUITTING.search(last.content) and CHINESE.AT_WORK.match(said)
         studying = last is not None and last.category == "education" and clause.startswith(("学", "读", "念"))
@@ -196,12 +189,9 @@ class ChineseReader(ClauseReader):
         statement = CHINESE_PROFILE.statement(said)
         if statement is None and re.search("了|过(?!敏)", said) and times(clause, self.context.at):
             return self._happening("event", clause, subject)
-        slots = (
-            statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
-        )
         who = plain(clause[subject.start : subject.end].lstrip("我们咱家的用户"))
-        slots = {f"{who} {key}": value for key, value in slots.items()}
-        return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
+        slots = statement.slots if statement else []
+        return self.of_owners(who, slots, said, self.content(clause, subject))
 
     def _reported(self, clause: str, subject: ClauseSubject, length: int, depth: int) -> list[StatedFact]:
         """What somebody told: of the owner, if the owner told it of themselves or somebody else of the owner."""
@@ -239,17 +229,13 @@ class ChineseReader(ClauseReader):
             or CHINESE.SEASON.search(clause, 0, subject.said) is not None
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
-        dated = ahead and any(map(CHINESE.ON_DAY.search, (when.words for when in found)))
-        profile = (
-            None
-            if _only_happens(said, timed, dated)
-            else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
-        )
+        dated = ahead and any(re.search("[号日下明后]", when.words) for when in found)
+        happens = _only_happens(said, timed, dated)
+        profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
             self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
-            return (
-                self._happening("event", clause, subject) if subject.kin and _matters_to_owner(said) else []
-            )
+            matters = subject.kin and _matters_to_owner(said)
+            return self._happening("event", clause, subject) if matters else []
         if self._is_topic(clause):
             return []  # 我做饭一般，收纳是强项: nobody is called 收纳
         another = _names_another(said, timed) or self._of_another(clause, subject)
@@ -258,27 +244,20 @@ class ChineseReader(ClauseReader):
             return []
         if subject.owner is None and not self.context.about_owner:
             return []
-        if subject.owner:
-            self.context.about_owner = True
+        self.context.about_owner = True
         if profile is not None:
             return self.lasting(profile, clause, subject)
         day = "".join(when.words for when in found)
         if CHINESE.DAY_OF_YEAR.search(day) and CHINESE.BORN.fullmatch(said):
             slots = {"birthday": compared_day(day)}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
-        last = self.context.found[-1] if self.context.open else None
+        last = self.context.last
         again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
-        again = again or (subject.owner and self._daily(clause, said))
-        if (
-            (again or CHINESE.HABIT.search(clause))
-            and not re.search("[了过我]", said)
-            and not said.startswith("在")
-        ):
+        habit = again or (subject.owner and self._daily(clause, said)) or CHINESE.HABIT.search(clause)
+        if habit and not re.match("在|.*[了过我]", said):
             return self.stated("preference", clause, subject, f"habit:{plain(said)}")
-        done = (
-            re.search("刚|已经|终于|总算|正", clause[subject.end if subject.owner else 0 : subject.said])
-            is not None
-        )
+        before = clause[subject.end if subject.owner else 0 : subject.said]
+        done = re.search("刚|已经|终于|总算|正", before) is not None
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
@@ -299,9 +278,8 @@ class ChineseReader(ClauseReader):
 
     def _daily(self, clause: str, said: str) -> bool:
         """我晚上九点就睡: an hour and no day."""
-        return (
-            "点" in clause and _at_any(times(clause, self.context.at), said) and not CHINESE.AHEAD.match(said)
-        )
+        found = times(clause, self.context.at)
+        return "点" in clause and _at_any(found, said) and not CHINESE.AHEAD.match(said)
 
     def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
         """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
@@ -391,7 +369,9 @@ def _names_another(said: str, timed: bool) -> bool:
 
 def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
     """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
-    if re.match("会(?:打电话|把|给|去|来|在)", said) or (dated and re.match("在", said)):
+    if re.match("会(?:打电话|把|给|去|来|在)", said) or (
+        dated and re.match("在(?!.*(?:班|工作|实习|打工)$)", said)
+    ):
         return True
     return timed and not said.endswith("工作") and bool(re.match("会|能|可以|想|做|在.*(?:工作|读)", said))
 

@@ -231,9 +231,7 @@ class ReadingContext:
     first_person: bool
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
-    other: str = (
-        ""  # whom of the owner's people, or what of their things, was spoken of last, as it was written
-    )
+    other: str = ""  # whom or what of the owner's was spoken of last, as it was written
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     open: bool = False  # whether what follows may still tell details of the last fact
 
@@ -261,10 +259,14 @@ class ReadingContext:
         self.open = bool(facts)
 
     @property
+    def last(self) -> StatedFact | None:
+        """The fact that the next clause may go on from."""
+        return self.found[-1] if self.open else None
+
+    @property
     def introducing(self) -> bool:
         """Whether the owner has just said something of themselves: what else they are may follow without a verb."""
-        last = self.found[-1] if self.open else None
-        if last is None or last.layer != "profile":
+        if (last := self.last) is None or last.layer != "profile":
             return False
         return not last.content.startswith("用户的") or not _INTRODUCING.isdisjoint(last.slots)
 
@@ -380,6 +382,12 @@ class ClauseReader:
                 {"civil status": SYNONYMS.get(status, status)},
             )
         return StatedFact("profile", category, f"{self.name}{self.space}{said}", slots) if slots else None
+
+    def of_owners(self, who: str, slots: list[dict[str, str]], said: str, content: str) -> list[StatedFact]:
+        """What is said of one of the owner's people or things."""
+        one = slots[0] if len(slots) == 1 else {f"says:{plain(said)}": YES}
+        theirs = {f"{who} {key}": value for key, value in one.items()}
+        return [StatedFact("profile", "preference", content, theirs)]
 
     def stated(self, category: str, clause: str, subject: ClauseSubject, key: str) -> list[StatedFact]:
         """One fact that lasts, kept as it was said."""

@@ -55,9 +55,7 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
     supposed = False
     for at, clause in enumerate(clauses):
         # What follows a condition holds only if it does; what follows "but" holds anyway.
-        supposed = (supposed and not ENGLISH.ANYWAY.match(clause)) or ENGLISH.SUPPOSED.match(
-            clause
-        ) is not None
+        supposed = (supposed and not ENGLISH.ANYWAY.match(clause)) or bool(ENGLISH.SUPPOSED.match(clause))
         if ENGLISH.PLAYED.match(clause):
             break
         if supposed:
@@ -218,11 +216,7 @@ class EnglishReader(ClauseReader):
         if fixed or (times(clause, self.context.at) and _is_past(said)):
             return self.event("event", clause, subject, after, implies=False)
         statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
-        slots = (
-            statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
-        )
-        slots = {f"{kind} {key}": value for key, value in slots.items()}
-        return [StatedFact("profile", "preference", content, slots)]
+        return self.of_owners(kind, statement.slots if statement else [], said, content)
 
     def _possessive(self, clause: str, subject: ClauseSubject, after: str, depth: int) -> list[StatedFact]:
         """My job is …: of the owner; my mother is …: of somebody else, unless it is what happened to her."""
@@ -253,9 +247,7 @@ class EnglishReader(ClauseReader):
         timed = bool(times(clause, self.context.at))
         category = event_category(said, timed=timed)
         lasting = ENGLISH_PROFILE.statement(said)
-        if ENGLISH.RARELY.search(
-            adverbs
-        ):  # as the rules read it; or else it is not what they read without it
+        if ENGLISH.RARELY.search(adverbs):  # as the rules read it, or not what they read without it
             lasting = ENGLISH_PROFILE.statement(f"never {said}") or denied(lasting)
         if lasting is not None and not (category and _is_passing(said, lasting, timed)):
             return self.lasting(lasting, clause, subject)
@@ -312,11 +304,8 @@ class EnglishReader(ClauseReader):
                 after = after[:1].lower() + after[1:]
             content = f"{self.name} {self.in_third_person(_of_one_person(after.removeprefix('both ')))}"
         # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
-        return (
-            f"{content}, {before[0].lower() + before[1:]}"
-            if before and times(before, self.context.at)
-            else content
-        )
+        timed = before and times(before, self.context.at)
+        return f"{content}, {before[0].lower() + before[1:]}" if timed else content
 
 
 def _hearsay(facts: list[StatedFact]) -> list[StatedFact]:
