@@ -229,7 +229,7 @@ class ChineseReader(ClauseReader):
             or CHINESE.SEASON.search(clause, 0, subject.said) is not None
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
-        dated = ahead and any(re.search("[号日下明后]", when.words) for when in found)
+        dated = ahead and any(re.search("[号下明后].*点|下.*[周期拜].", when.words) for when in found)
         happens = _only_happens(said, timed, dated)
         profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
@@ -369,9 +369,7 @@ def _names_another(said: str, timed: bool) -> bool:
 
 def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
     """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
-    if re.match("会(?:打电话|把|给|去|来|在)", said) or (
-        dated and re.match("在(?!.*(?:班|工作|实习|打工)$)", said)
-    ):
+    if re.match("会(?:打电话|把|给|去|来|在)", said) or (dated and re.match("在(?!.*班$)", said)):
         return True
     return timed and not said.endswith("工作") and bool(re.match("会|能|可以|想|做|在.*(?:工作|读)", said))
 
