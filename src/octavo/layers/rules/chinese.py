@@ -176,7 +176,8 @@ class ChineseReader(ClauseReader):
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
-        category = "education" if studying else _category(said)
+        trait = re.search("这个?人", clause[subject.start : subject.said])  # 我这人认死理
+        category = "education" if studying else "personality" if trait else _category(said)
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return self.stated(category, clause, subject, f"says:{plain(said)}")
@@ -369,9 +370,9 @@ def _names_another(said: str, timed: bool) -> bool:
 
 def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
     """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
-    if re.match("会(?:打电话|把|给|去|来|在)", said) or (dated and re.match("在(?!.*班$)", said)):
-        return True
-    return timed and not said.endswith("工作") and bool(re.match("会|能|可以|想|做|在.*(?:工作|读)", said))
+    at_place = re.match("在(?!.*班$)" if dated else "在.*(?:工作(?!$)|读(?!.*年)|租)", said)
+    does = timed and not said.endswith("工作") and re.match("会|能|可以|想|做", said)
+    return bool((at_place and timed) or does or re.match("会(?:打电话|把|给|去|来|在)", said))
 
 
 @lru_cache(maxsize=16)
