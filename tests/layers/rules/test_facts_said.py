@@ -187,6 +187,12 @@ def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: lis
         ("I misread the timetable", "action", None),
         ("I reset my password", "action", None),
         ("我4月2号上午十点在市民中心办签证", "action", 10),
+        ("上周我定了一张书桌，1260", "action", 0),
+        ("我记路很慢", "ability", None),
+        ("我这人认死理", "personality", None),
+        ("我是无神论者", "value", None),
+        ("我去年查出了脂肪肝", "preference", None),
+        ("我在城北租了间房", "preference", None),
     ],
 )
 def test_what_happens_is_of_its_kind_and_at_its_hour(text: str, category: str, hour: int | None) -> None:

@@ -230,7 +230,7 @@ class ChineseReader(ClauseReader):
             or CHINESE.SEASON.search(clause, 0, subject.said) is not None
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
-        dated = ahead and any(re.search("[号下明后].*点|下.*[周期拜].", when.words) for when in found)
+        dated = ahead and any(re.search("[号下明后].*点|下.*[周期拜].|后天", when.words) for when in found)
         happens = _only_happens(said, timed, dated)
         profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
