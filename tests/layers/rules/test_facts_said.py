@@ -188,6 +188,7 @@ def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: lis
         ("I reset my password", "action", None),
         ("我4月2号上午十点在市民中心办签证", "action", 10),
         ("上周我定了一张书桌，1260", "action", 0),
+        ("上周我买了两张音乐节的票，980", "action", 0),
         ("我记路很慢", "ability", None),
         ("我这人认死理", "personality", None),
         ("我是无神论者", "value", None),

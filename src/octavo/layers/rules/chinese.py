@@ -406,6 +406,7 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     """
     if CHINESE.STOPPED.fullmatch(said) or (not sure and re.search("太.{1,3}了$", said)):
         return None  # 现在不吃了: of what, the clause before it said; 打工人太难了
+    said = CHINESE.BOUGHT.sub("买了", said)  # 买了两张演唱会门票: whatever it is that was bought
     aspect = done or bool(CHINESE.ASPECT.search(said) or CHINESE.GOING_ON.match(said))
     if CHINESE.DECISION.match(said) and not CHINESE.PREPARED.match(said):
         return "decision"
