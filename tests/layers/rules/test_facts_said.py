@@ -57,6 +57,12 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
         ("I'm thinking of getting a parrot", []),
         ("I carry an inhaler everywhere", ["The user carries an inhaler everywhere"]),
         ("我左膝盖一上楼就响", ["用户左膝盖一上楼就响"]),
+        ("我妹妹，程雪，在邮局上班", ["用户的妹妹程雪在邮局上班"]),
+        ("我给盲文书校对，这是我的工作", ["给盲文书校对是用户的工作"]),
+        ("它叫年糕，是我家的猫", ["用户的猫叫年糕"]),
+        ("上周在孔夫子旧书网，我买了一套县志", ["用户上周在孔夫子旧书网买了一套县志"]),
+        ("我早上六点就醒", ["用户早上六点就醒"]),
+        ("The rent is 780 a month", ["The user's rent is 780 a month"]),
         ("我在矿上挖了二十年煤", ["用户在矿上挖了二十年煤"]),
         ("18号下午我要带狗打针", ["18号下午用户要带狗打针"]),
         ("我跟同学合租，她叫小雨", ["用户跟同学合租（她叫小雨）"]),
@@ -123,6 +129,8 @@ def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: li
         ("特别是虾", []),
         ("我约了骨科，吴主任的号", ["用户约了骨科（吴主任的号）"]),
         ("吴主任的儿子结婚了", []),
+        ("我周四要去见房东，在街角咖啡店", ["用户周四要去见房东（在街角咖啡店）"]),
+        ("我昨天把旧钢琴卖了，卖了三千块", ["用户昨天把旧钢琴卖了（卖了三千块）"]),
         ("周日买了台洗衣机，499，包安装", ["用户周日买了台洗衣机（499, 包安装）"]),
         ("We adopted a greyhound. She's called Vespa.", ["The user adopted a greyhound (is called Vespa)"]),
         (
@@ -143,7 +151,8 @@ def test_details_stay_with_what_they_are_details_of(text: str, kept: list[str]) 
         "Someone told me I look like a model", "My neighbour's son is a pilot", 'He said: "I live in Rome and my wife is a vet"',
         "我差点当了律师", "我做梦都想当飞行员", "早知道我就学医了", "也许我会去学潜水", "开玩笑的，我是吸血鬼", "我以为我怀孕了", "听我妈说隔壁搬走了", "网上有人说我这种体质不能喝酒",
         "想象我是海盗", "把我当成皇帝", "我多希望我会弹竖琴", "我该不该跟他表白", "老吴一口咬定我借过他的伞", "他说：我爸是局长", "说明书上写着，我院停诊", "今天天气真不错啊",
-        "帮我写：我是一名会计", "我邻居的儿子是飞行员", "她说：“我住在罗马，我老公是兽医”", "我要是有钱就好了",
+        "帮我写：我是一名会计", "我邻居的儿子是飞行员", "艾琳离婚了", "周建国辞职了", "他说他没坐过船", "根据通知，住户六月搬走", "剧本里，我是个海盗",
+        "我们来玩个游戏，我是国王", "换作是我，我就不去", "我本可以当舞者", "忘掉我住在柏林", "把我的电话删掉", "Forget my plate number", "Forget that I live in Berlin", "她说：“我住在罗马，我老公是兽医”", "我要是有钱就好了",
     ],
 )  # fmt: skip
 def test_what_is_wished_supposed_told_or_joked_is_no_fact(text: str) -> None:
@@ -174,6 +183,17 @@ def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: lis
         ("I take the 7:42 train", "preference", None),
         ("I boarded the 8:15am ferry", "action", None),
         ("I flew home at 7:42", "action", 7),
+        ("I have a 9am meeting tomorrow", "meeting", 9),
+        ("I misread the timetable", "action", None),
+        ("I reset my password", "action", None),
+        ("我4月2号上午十点在市民中心办签证", "action", 10),
+        ("上周我定了一张书桌，1260", "action", 0),
+        ("上周我买了两张音乐节的票，980", "action", 0),
+        ("我记路很慢", "ability", None),
+        ("我这人认死理", "personality", None),
+        ("我是无神论者", "value", None),
+        ("我去年查出了脂肪肝", "preference", None),
+        ("我在城北租了间房", "preference", None),
     ],
 )
 def test_what_happens_is_of_its_kind_and_at_its_hour(text: str, category: str, hour: int | None) -> None:
@@ -228,6 +248,11 @@ def test_what_is_so_no_more_is_superseded(before: str, text: str, after: str | N
     known = Known(id="1", layer="profile", category="preference", content=before)
     found = decide(text, [known], owner_type="user", at=NOW)
     assert [one.content for one in found if one.target == "1"] == ([after] if after else [])
+
+
+def test_the_hour_of_a_meeting_is_of_the_day_named_apart() -> None:
+    (one,) = decide("I have a 9am meeting tomorrow", [], owner_type="user", at=NOW)
+    assert one.happened_at == datetime(2026, 3, 13, 9, tzinfo=UTC)
 
 
 def test_what_is_done_instead_is_told_too() -> None:

@@ -38,12 +38,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
-        if context.introducing and reader.is_bare(bare):
-            clause = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
-            bare = clause
-        unreal = any(CHINESE.SUPPOSED.search(said) for said in (clause, bare)) or CHINESE.HEARSAY.search(
-            clause
-        )
+        if context.introducing and "点" not in clause and reader.is_bare(bare):
+            clause = bare = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
+        unreal = any(map(CHINESE.SUPPOSED.search, (clause, bare))) or CHINESE.HEARSAY.search(clause)
         # What follows a condition holds only if it does; what follows 但 holds anyway.
         supposed = (supposed and not re.match("但|不过|可是|反正", written)) or bool(unreal)
         if supposed:
@@ -60,18 +57,13 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
-        parts = CHINESE.PARTS.match(bare) and not (
-            context.open and context.found[-1].layer == "profile" and CHINESE.AGED.fullmatch(bare)
-        )
         if narrows and not context.open:
             continue
-        if context.open and not asks and (about_new or parts or narrows):
-            # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
-            context.add_detail(reader.with_name(clause), DETAILS)
-            continue
-        facts = [] if asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
-        if not facts and not asks and context.open and reader.is_detail(clause):
-            context.add_detail(reader.with_name(clause), DETAILS)
+        # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
+        adds = context.open and not asks and (about_new or narrows or reader.is_part(bare))
+        facts = [] if adds or asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
+        if adds or (not facts and not asks and context.open and reader.is_detail(clause)):
+            context.add_detail(reader.in_third_person(clause), DETAILS)
         else:
             context.add(facts)
 
@@ -91,29 +83,27 @@ class ChineseReader(ClauseReader):
         if self.context.owner_type == "user" and standing and not re.match("我(?!希望)", bare):
             wish = CHINESE.WISHED.sub("", re.sub("请|麻烦|你", "", clause[self.after_fillers(clause) :]))
             key = plain(re.sub("我|自己", "", wish))
-            return [
-                StatedFact(
-                    "profile", "preference", f"用户希望{wish.replace('我', '自己')}", {f"wish:{key}": YES}
-                )
-            ]
+            content = f"用户希望{wish.replace('我', '自己')}"
+            return [StatedFact("profile", "preference", content, {f"wish:{key}": YES})]
         to_agent = self.context.owner_type == "agent" and bare.startswith(("你", "您"))
         told = bare.startswith("把") and times(clause, self.context.at)  # 前天把旧手机卖给回收的
         if CHINESE.COMMAND.match(bare) and not to_agent and not told:
             return []
         if (statement := CHINESE_PROFILE.about_owner(clause)) is not None:
-            content = self.with_name(clause[self.after_fillers(clause) :])
+            content = self.in_third_person(clause[self.after_fillers(clause) :])
             return [StatedFact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
-        if subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said):
+        if (
+            subject.owner is not False
+            and CHINESE.DONE_TALKING.fullmatch(said)
+            and not self._daily(clause, said)
+        ):
             return []
         if (match := CHINESE.REPORT.match(said)) and len(match[0]) < len(said):
             return self._reported(clause, subject, match.end(), depth)
-        if (
-            subject.owner is not False
-            and (match := CHINESE.OPINION.match(said))
-            and len(match[0]) < len(said)
-        ):
+        match = CHINESE.OPINION.match(said) if subject.owner is not False else None
+        if match and len(match[0]) < len(said):
             if (profile := CHINESE_PROFILE.statement(said)) is not None:
                 return self.lasting(profile, clause, subject)
             whose = match[0][-1] if match[0][-1] in "我他她" else ""
@@ -132,6 +122,14 @@ class ChineseReader(ClauseReader):
         """Whether a clause goes on about the owner by another thing of theirs: 数学还可以."""
         alone = self.context.introducing and not self.after_leading(clause)  # but 现在是产品经理
         return alone and CHINESE.TOPIC.match(clause) is not None
+
+    def is_part(self, bare: str) -> bool:
+        """Whether a clause is only a number, a price or a place of what was said before it."""
+        if self.context.last and self.context.last.layer == "event" and CHINESE.PARTS_THEN.match(bare):
+            return True
+        return CHINESE.PARTS.match(bare) is not None and not (
+            self.context.introducing and CHINESE.AGED.fullmatch(bare)
+        )
 
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
@@ -154,10 +152,11 @@ class ChineseReader(ClauseReader):
         ):
             return []
         fronted = CHINESE.OBJECT_FIRST.match(said) and not CHINESE.LASTS.search(said)  # 旧沙发我卖掉了
-        if subject.owner is None and (CHINESE.DID.match(said) or fronted):
+        then = times(clause, self.context.at) and CHINESE.DID_THEN.match(said)  # 今天下午提了新车
+        if subject.owner is None and (CHINESE.DID.match(said) or fronted or then):
             return self._happening("action", clause, subject)
-        last = self.context.found[-1] if self.context.open else None
-        now = re.match("现在(?!天天|每)|后来|如今|目前", clause)
+        last = self.context.last
+        now = CHINESE.TURN.match(clause) or (last and CHINESE.TURN.match(f"{last.content}，{clause}"))
         quitting = last is not None and CHINESE.QUITTING.search(last.content) and CHINESE.AT_WORK.match(said)
         studying = last is not None and last.category == "education" and clause.startswith(("学", "读", "念"))
         also = last is not None and (
@@ -165,6 +164,7 @@ class ChineseReader(ClauseReader):
             or (CHINESE.PARALLEL.match(last.content) and CHINESE.PARALLEL.match(clause))  # 我下棋，打牌
             or (quitting and now)
             or studying
+            or (last.category == "personality" and re.fullmatch("[^了过是有]{4}", clause))  # 没耐心，丢三落四
         )
         told = (
             subject.owner
@@ -176,10 +176,11 @@ class ChineseReader(ClauseReader):
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
-        category = "education" if studying else _category(said)
+        trait = re.search("这个?人", clause[subject.start : subject.said])  # 我这人认死理
+        category = "education" if studying else "personality" if trait else _category(said)
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
-        return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
+        return self.stated(category, clause, subject, f"says:{plain(said)}")
 
     def _of_owners(self, clause: str, subject: ClauseSubject, said: str) -> list[StatedFact]:
         """我老婆田蜜是麻醉医生: what is said of the owner's people and things."""
@@ -189,17 +190,15 @@ class ChineseReader(ClauseReader):
         statement = CHINESE_PROFILE.statement(said)
         if statement is None and re.search("了|过(?!敏)", said) and times(clause, self.context.at):
             return self._happening("event", clause, subject)
-        slots = (
-            statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
-        )
         who = plain(clause[subject.start : subject.end].lstrip("我们咱家的用户"))
-        slots = {f"{who} {key}": value for key, value in slots.items()}
-        return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
+        slots = statement.slots if statement else []
+        return self.of_owners(who, slots, said, self.content(clause, subject))
 
     def _reported(self, clause: str, subject: ClauseSubject, length: int, depth: int) -> list[StatedFact]:
         """What somebody told: of the owner, if the owner told it of themselves or somebody else of the owner."""
-        if subject.owner is None and not self.context.narrated and "自己" in clause[subject.said :][:length]:
-            return []  # 碰到个老外，说自己住在东北
+        himself = subject.owner is None and "自己" in clause[subject.said :][:length]
+        if not self.context.narrated and (himself or re.match("[他她]", clause[subject.start :])):
+            return []  # 碰到个老外，说自己住在东北; 她说她没坐过飞机
         before = self.context.about_owner
         speaker = before if subject.owner is None else subject.owner
         inner = clause[subject.said + length :]
@@ -231,16 +230,13 @@ class ChineseReader(ClauseReader):
             or CHINESE.SEASON.search(clause, 0, subject.said) is not None
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
-        profile = (
-            None
-            if _only_happens(said, timed, ahead)
-            else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
-        )
+        dated = ahead and any(re.search("[号下明后].*点|下.*[周期拜].|后天", when.words) for when in found)
+        happens = _only_happens(said, timed, dated)
+        profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
             self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
-            return (
-                self._happening("event", clause, subject) if subject.kin and _matters_to_owner(said) else []
-            )
+            matters = subject.kin and _matters_to_owner(said)
+            return self._happening("event", clause, subject) if matters else []
         if self._is_topic(clause):
             return []  # 我做饭一般，收纳是强项: nobody is called 收纳
         another = _names_another(said, timed) or self._of_another(clause, subject)
@@ -249,25 +245,23 @@ class ChineseReader(ClauseReader):
             return []
         if subject.owner is None and not self.context.about_owner:
             return []
-        if subject.owner:
-            self.context.about_owner = True
+        self.context.about_owner = True
         if profile is not None:
             return self.lasting(profile, clause, subject)
         day = "".join(when.words for when in found)
-        if CHINESE.DAY_OF_YEAR.search(day) and re.fullmatch("(?:是)?(?:出生|生|过?生日)的?", said):
+        if CHINESE.DAY_OF_YEAR.search(day) and CHINESE.BORN.fullmatch(said):
             slots = {"birthday": compared_day(day)}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
-        if CHINESE.HABIT.search(clause) and not re.search("[了过我]", said) and not said.startswith("在"):
-            slots = {f"habit:{plain(said)}": YES}
-            return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
-        done = (
-            re.search("刚|已经|终于|总算|正", clause[subject.end if subject.owner else 0 : subject.said])
-            is not None
-        )
+        last = self.context.last
+        again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
+        habit = again or (subject.owner and self._daily(clause, said)) or CHINESE.HABIT.search(clause)
+        if habit and not re.match("在|.*[了过我]", said):
+            return self.stated("preference", clause, subject, f"habit:{plain(said)}")
+        before = clause[subject.end if subject.owner else 0 : subject.said]
+        done = re.search("刚|已经|终于|总算|正", before) is not None
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
-            slots = {f"says:{plain(said)}": YES}
-            return [StatedFact("profile", _category(said), self.content(clause, subject), slots)]
+            return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
@@ -282,6 +276,11 @@ class ChineseReader(ClauseReader):
         if category == "other" and not about_owner and (subject.owner is None or _at_any(found, said)):
             return []
         return self._happening(category, clause, subject) if category else []
+
+    def _daily(self, clause: str, said: str) -> bool:
+        """我晚上九点就睡: an hour and no day."""
+        found = times(clause, self.context.at)
+        return "点" in clause and _at_any(found, said) and not CHINESE.AHEAD.match(said)
 
     def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
         """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
@@ -333,28 +332,7 @@ class ChineseReader(ClauseReader):
         implies = subject.owner is not False
         return self.event(category, clause, subject, clause[subject.said :], implies=implies)
 
-    def implied(self, clause: str) -> StatedFact | None:
-        """What is so since it happened."""
-        name = self.name
-        if match := CHINESE.MOVED.search(clause):
-            return StatedFact(
-                "profile", "preference", f"{name}住在{match['to']}", {"residence": plain(match["to"])}
-            )
-        if match := CHINESE.QUIT.match(clause):
-            where = match["where"] or ""
-            content = f"{name}不再在{where}工作" if where else f"{name}辞去了原来的工作"
-            return StatedFact(
-                "profile",
-                "career",
-                content,
-                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
-            )
-        if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
-            status = {"结婚": "已婚", "离婚": "离异"}[match[1]]
-            return StatedFact("profile", "preference", name + status, {"civil status": plain(status)})
-        return None
-
-    def with_name(self, text: str) -> str:
+    def in_third_person(self, text: str) -> str:
         """The text with the owner's name where it says "I"."""
         return text if self.context.narrated else re.sub("我们|咱们|我|咱|俺", self.name, text)
 
@@ -370,12 +348,12 @@ class ChineseReader(ClauseReader):
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
             if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多
-                return f"{self.with_name(head)}{name}的{self.with_name(tail)}"
+                return f"{self.in_third_person(head)}{name}的{self.in_third_person(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
-            return f"{head}{name}的{self.with_name(re.sub('^我们?家?的?', '', tail))}"
+            return f"{head}{name}的{self.in_third_person(re.sub('^我们?家?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
-        return self.with_name(head).replace(name * 2, name) + self.with_name(tail)
+        return self.in_third_person(head).replace(name * 2, name) + self.in_third_person(tail)
 
 
 def _category(said: str) -> str:
@@ -390,11 +368,11 @@ def _names_another(said: str, timed: bool) -> bool:
     return category in (None, "other") and not CHINESE.WEATHER.search(said)
 
 
-def _only_happens(said: str, timed: bool, ahead: bool = False) -> bool:
-    """我明天会用邮件发给你: "会" is the future here, not a skill."""
-    if re.match("会(?:打电话|把|给|去|来|在)", said) or (ahead and re.match("在.*[做当]", said)):
-        return True
-    return timed and not said.endswith("工作") and bool(re.match("会|能|可以|想|做|在.*(?:工作|读)", said))
+def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
+    """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
+    at_place = re.match("在(?!.*班$)" if dated else "在.*(?:工作(?!$)|读(?!.*年)|租)", said)
+    does = timed and not said.endswith("工作") and re.match("会|能|可以|想|做", said)
+    return bool((at_place and timed) or does or re.match("会(?:打电话|把|给|去|来|在)", said))
 
 
 @lru_cache(maxsize=16)
@@ -417,7 +395,7 @@ def _owner_patterns(
 
 def _at_any(found: tuple[When, ...], said: str) -> bool:
     """Whether a clause names no day, and nothing is done: 我早上起不来 is so on all of them."""
-    dayless = all(COMMON.PART_CHINESE.fullmatch(when.words) for when in found)
+    dayless = all(COMMON.DAYLESS.fullmatch(when.words) for when in found)
     return bool(found) and dayless and not CHINESE.ASPECT.search(said)
 
 
@@ -428,6 +406,7 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     """
     if CHINESE.STOPPED.fullmatch(said) or (not sure and re.search("太.{1,3}了$", said)):
         return None  # 现在不吃了: of what, the clause before it said; 打工人太难了
+    said = CHINESE.BOUGHT.sub("买了", said)  # 买了两张演唱会门票: whatever it is that was bought
     aspect = done or bool(CHINESE.ASPECT.search(said) or CHINESE.GOING_ON.match(said))
     if CHINESE.DECISION.match(said) and not CHINESE.PREPARED.match(said):
         return "decision"

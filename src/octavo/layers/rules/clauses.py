@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
-from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, ProfileStatement, RuleTable, StatedFact, words
+from octavo.layers.rules.facts import (
+    CHINESE,
+    COMMON,
+    ENGLISH,
+    SYNONYMS,
+    YES,
+    ProfileStatement,
+    RuleTable,
+    StatedFact,
+    plain,
+    words,
+)
 from octavo.layers.rules.moments import When, times, without_times
 from octavo.layers.values import OwnerType
 
@@ -64,6 +75,15 @@ _TWO_IN_ONE = (
     (ENGLISH.OTHER_TOO, r"\g<is>, \g<who> is "),
     (ENGLISH.I_TOO, r"\g<did>, \g<who> "),
     (ENGLISH.LIVES_WITH, r"\g<live>, \g<who> live "),
+)
+
+
+_ASIDE = (
+    (CHINESE.FOR_OWNER, r"\1"),  # 对我来说，and what follows are one statement
+    (CHINESE.ASIDE, r"\1\2"),  # 我妻子，陈默，在天文台工作
+    (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
+    (CHINESE.THAT_IS, r"\1是我的\2"),  # 我给盲人读报，这是我的工作
+    (CHINESE.IT_IS, r"\2叫\1"),  # 它叫布丁，是我家的狗
 )
 
 
@@ -130,7 +150,8 @@ def _clean(written: str) -> str:
 
 def clauses_zh(sentence: str) -> list[str]:
     """The clauses of a Chinese sentence, without what stood between them."""
-    sentence = CHINESE.FOR_OWNER.sub(r"\1", sentence)  # 对我来说，and what follows are one statement
+    for pattern, other in _ASIDE:
+        sentence = pattern.sub(other, sentence)
     parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
     joined: list[str] = []
     for part in (CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", one) for one in parts if one):  # 英语和法语我都会说
@@ -138,7 +159,10 @@ def clauses_zh(sentence: str) -> list[str]:
         number = re.fullmatch(r"\d[\d -]{6,}", part)  # 有事打我手机，|0571…
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
         perhaps = joined.pop() if joined and (number or early) else ""
-        joined.append(perhaps + part)
+        if joined and part[0] == "我" and CHINESE.WHERE.fullmatch(COMMON.CHINESE.sub("", joined[-1])):
+            joined[-1] = f"我{joined[-1]}{part[1:]}"  # 上周在迪卡侬，我买了一顶帐篷
+        else:
+            joined.append(perhaps + part)
     return joined
 
 
@@ -207,9 +231,7 @@ class ReadingContext:
     first_person: bool
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
-    other: str = (
-        ""  # whom of the owner's people, or what of their things, was spoken of last, as it was written
-    )
+    other: str = ""  # whom or what of the owner's was spoken of last, as it was written
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     open: bool = False  # whether what follows may still tell details of the last fact
 
@@ -237,10 +259,14 @@ class ReadingContext:
         self.open = bool(facts)
 
     @property
+    def last(self) -> StatedFact | None:
+        """The fact that the next clause may go on from."""
+        return self.found[-1] if self.open else None
+
+    @property
     def introducing(self) -> bool:
         """Whether the owner has just said something of themselves: what else they are may follow without a verb."""
-        last = self.found[-1] if self.open else None
-        if last is None or last.layer != "profile":
+        if (last := self.last) is None or last.layer != "profile":
             return False
         return not last.content.startswith("用户的") or not _INTRODUCING.isdisjoint(last.slots)
 
@@ -267,12 +293,14 @@ class ReadingContext:
     def moment(self, clause: str) -> When | None:
         """The time a clause names, or the one that still holds from earlier in its sentence."""
         found = times(clause, self.at)
+        dated = (one for one in found if one.at and not COMMON.DAYLESS.match(one.words))
         named = next((one for one in found if one.at is not None), found[0] if found else None)
         if named is None:
             return self.when
-        if named.at and self.when and self.when.at and COMMON.DAYLESS.match(named.words):
-            # 昨天去了公司，下午开了会: the afternoon is yesterday's.
-            named = named._replace(at=datetime.combine(self.when.at.date(), named.at.timetz()))
+        day = next(dated, self.when)
+        if named.at and day and day.at and COMMON.DAYLESS.match(named.words):
+            # 昨天去了公司，下午开了会: the afternoon is yesterday's; so is the hour of "a 9am meeting yesterday".
+            named = named._replace(at=datetime.combine(day.at.date(), named.at.timetz()))
         self.when = named
         return named
 
@@ -295,6 +323,12 @@ class ClauseReader:
     names: ClassVar[dict[OwnerType, str]]  # what the owner is called in a statement
     gap = ""  # what may stand between words
     space = ""  # what does
+    lives, left, left_work = (
+        "住在{}",
+        "不再在{}工作",
+        "辞去了原来的工作",
+    )  # what is so after a move or a resignation
+    civil: ClassVar[dict[str, str]] = {"结婚": "已婚", "离婚": "离异"}
 
     def __init__(self, context: ReadingContext) -> None:
         self.context = context
@@ -328,9 +362,36 @@ class ClauseReader:
         """The clause as a statement of its own."""
         raise NotImplementedError
 
-    def implied(self, clause: str) -> StatedFact | None:
-        """What is so since it happened."""
+    def in_third_person(self, text: str) -> str:
+        """The text with the owner in the third person."""
         raise NotImplementedError
+
+    def implied(self, clause: str) -> StatedFact | None:
+        """What is so since it happened: who moved lives elsewhere."""
+        category, said, slots = "preference", "", {}
+        if match := self.table.MOVED.search(clause):
+            said, slots = self.lives.format(match["to"]), {"residence": plain(match["to"])}
+        elif match := self.table.QUIT.search(clause):
+            category, where = "career", match["where"] or ""
+            said = self.left.format(self.in_third_person(where)) if where else self.left_work
+            slots = {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""}
+        elif match := self.table.WED.search(clause):
+            status = match[1].lower()
+            said, slots = (
+                self.civil.get(status, f"is {status}"),
+                {"civil status": SYNONYMS.get(status, status)},
+            )
+        return StatedFact("profile", category, f"{self.name}{self.space}{said}", slots) if slots else None
+
+    def of_owners(self, who: str, slots: list[dict[str, str]], said: str, content: str) -> list[StatedFact]:
+        """What is said of one of the owner's people or things."""
+        one = slots[0] if len(slots) == 1 else {f"says:{plain(said)}": YES}
+        theirs = {f"{who} {key}": value for key, value in one.items()}
+        return [StatedFact("profile", "preference", content, theirs)]
+
+    def stated(self, category: str, clause: str, subject: ClauseSubject, key: str) -> list[StatedFact]:
+        """One fact that lasts, kept as it was said."""
+        return [StatedFact("profile", category, self.content(clause, subject), {key: YES})]
 
     def lasting(self, statement: ProfileStatement, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """The facts of a statement; the things of a list become a clause each."""

@@ -37,13 +37,9 @@ _WISH = "the user wants: "
 DETAILS = (" (", ")")
 _PRESENT = frozenset(ENGLISH.words["PRESENT"])
 _PAST = frozenset(ENGLISH.words["PAST"])
-#: Withdrew, overcame: but "I resent" is no past of "send".
-_PAST |= {
-    begin + word
-    for begin in ENGLISH.words["PREFIXES"]
-    for word in _PAST - _PRESENT
-    if begin + word not in ("resent", "relent", "reset")
-}
+#: Withdrew, overcame, misread: but "I resent" is no past of "send".
+_PAST |= {f"{begin}{word}" for begin in ENGLISH.words["PREFIXES"] for word in _PAST}
+_PAST -= set(ENGLISH.words["NOT_PAST"])
 #: What somebody does without saying when is what they do.
 _HABITS = _PRESENT.difference(ENGLISH.words["NO_HABITS"])
 _NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
@@ -59,9 +55,7 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
     supposed = False
     for at, clause in enumerate(clauses):
         # What follows a condition holds only if it does; what follows "but" holds anyway.
-        supposed = (supposed and not ENGLISH.ANYWAY.match(clause)) or ENGLISH.SUPPOSED.match(
-            clause
-        ) is not None
+        supposed = (supposed and not ENGLISH.ANYWAY.match(clause)) or bool(ENGLISH.SUPPOSED.match(clause))
         if ENGLISH.PLAYED.match(clause):
             break
         if supposed:
@@ -81,6 +75,8 @@ class EnglishReader(ClauseReader):
     table = ENGLISH
     names: ClassVar[dict[OwnerType, str]] = {"user": "The user", "agent": "The agent"}
     gap, space = " ,", " "
+    lives, left, left_work = "lives in {}", "no longer works at {}", "no longer works where they did"
+    civil: ClassVar[dict[str, str]] = {}
 
     def clause_facts(self, clause: str, *, first: bool = False, depth: int = 0) -> list[StatedFact]:
         """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
@@ -95,9 +91,8 @@ class EnglishReader(ClauseReader):
         if self.context.owner_type == "user" and not goes_on and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
             key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
-            return [
-                StatedFact("profile", "preference", f"The user wants: {wish}", {f"wish:{plain(key)}": YES})
-            ]
+            slots = {f"wish:{plain(key)}": YES}
+            return [StatedFact("profile", "preference", f"The user wants: {wish}", slots)]
         if bare.lower().startswith(_WISH):
             return self.clause_facts(bare[len(_WISH) :], first=first, depth=depth + 1)
         if (statement := ENGLISH_PROFILE.about_owner(clause)) is not None:
@@ -180,8 +175,7 @@ class EnglishReader(ClauseReader):
         works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
         left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
         category = "career" if works or left else category_of(said)
-        content = self.content(clause, subject)
-        return [StatedFact("profile", category, content, {f"says:{plain(said)}": YES})]
+        return self.stated(category, clause, subject, f"says:{plain(said)}")
 
     def _mentioning(self, clause: str, depth: int) -> list[StatedFact]:
         """What is said of something else that concerns the owner: "Shellfish makes my throat swell", a date that is fixed."""
@@ -222,14 +216,7 @@ class EnglishReader(ClauseReader):
         if fixed or (times(clause, self.context.at) and _is_past(said)):
             return self.event("event", clause, subject, after, implies=False)
         statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
-        slots = (
-            statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
-        )
-        return [
-            StatedFact(
-                "profile", "preference", content, {f"{kind} {key}": value for key, value in slots.items()}
-            )
-        ]
+        return self.of_owners(kind, statement.slots if statement else [], said, content)
 
     def _possessive(self, clause: str, subject: ClauseSubject, after: str, depth: int) -> list[StatedFact]:
         """My job is …: of the owner; my mother is …: of somebody else, unless it is what happened to her."""
@@ -260,17 +247,14 @@ class EnglishReader(ClauseReader):
         timed = bool(times(clause, self.context.at))
         category = event_category(said, timed=timed)
         lasting = ENGLISH_PROFILE.statement(said)
-        if ENGLISH.RARELY.search(
-            adverbs
-        ):  # as the rules read it; or else it is not what they read without it
+        if ENGLISH.RARELY.search(adverbs):  # as the rules read it, or not what they read without it
             lasting = ENGLISH_PROFILE.statement(f"never {said}") or denied(lasting)
         if lasting is not None and not (category and _is_passing(said, lasting, timed)):
             return self.lasting(lasting, clause, subject)
-        content = self.content(clause, subject)
         if subject.owner and ENGLISH.LASTS.match(said) and not ENGLISH.POINTING.search(said):
-            return [StatedFact("profile", category_of(said), content, {f"says:{plain(said)}": YES})]
+            return self.stated(category_of(said), clause, subject, f"says:{plain(said)}")
         if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
-            return [StatedFact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
+            return self.stated("personality", clause, subject, f"trait:{plain(said)}")
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
         often = re.match(
@@ -279,7 +263,7 @@ class EnglishReader(ClauseReader):
         if category is None and (habit or often):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
-            return [StatedFact("profile", kind, content, {f"habit:{plain(said)}": YES})]
+            return self.stated(kind, clause, subject, f"habit:{plain(said)}")
         if category is None or (not timed and ENGLISH.VAGUE.search(said)):
             return []
         return self.event(category, clause, subject, said, implies=bool(subject.owner))
@@ -298,29 +282,6 @@ class EnglishReader(ClauseReader):
         if match := ENGLISH.OTHER_SUBJECT.match(clause, at) or writer:
             return ClauseSubject(False, at, match.end(), match.end())
         return ClauseSubject(None, at, at, at)
-
-    def implied(self, clause: str) -> StatedFact | None:
-        """What is so since it happened."""
-        if match := ENGLISH.MOVED.search(clause):
-            return StatedFact(
-                "profile",
-                "preference",
-                f"{self.name} lives in {match['to']}",
-                {"residence": plain(match["to"])},
-            )
-        if (match := ENGLISH.QUIT.search(clause)) and not ENGLISH.DENIED.search(clause):
-            where = match["where"] or ""
-            content = f"{self.name} no longer works {f'at {self.in_third_person(where)}' if where else 'where they did'}"
-            return StatedFact(
-                "profile",
-                "career",
-                content,
-                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
-            )
-        if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
-            status = match[1].lower()
-            return StatedFact("profile", "preference", f"{self.name} is {status}", {"civil status": status})
-        return None
 
     def in_third_person(self, text: str) -> str:
         """The words after the subject, with the owner in the third person."""
@@ -343,11 +304,8 @@ class EnglishReader(ClauseReader):
                 after = after[:1].lower() + after[1:]
             content = f"{self.name} {self.in_third_person(_of_one_person(after.removeprefix('both ')))}"
         # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
-        return (
-            f"{content}, {before[0].lower() + before[1:]}"
-            if before and times(before, self.context.at)
-            else content
-        )
+        timed = before and times(before, self.context.at)
+        return f"{content}, {before[0].lower() + before[1:]}" if timed else content
 
 
 def _hearsay(facts: list[StatedFact]) -> list[StatedFact]:

@@ -103,19 +103,7 @@ _WEAK = STOP_WORDS.union(COMMON.words["WEAK"])
 
 YES, NO = "yes", "no"
 #: Of these there is one, and "not this one" is worth knowing.
-_DENIED = frozenset(
-    [
-        "occupation",
-        "employer",
-        "workplace",
-        "residence",
-        "home town",
-        "name",
-        "student",
-        "study",
-        "civil status",
-    ]
-)
+_DENIED = frozenset({"occupation", "employer", "workplace", "residence", "home town", "name", "student", "study", "civil status"})  # fmt: skip
 
 
 class StatedFact(NamedTuple):

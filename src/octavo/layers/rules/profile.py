@@ -235,10 +235,10 @@ class ChineseProfile(ProfileRules):
 
     def trait(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """What somebody is like; of two opposites one is the other denied."""
-        word = plain(match["v"])
-        yes = not (match.groupdict().get("no") or "").startswith(("不", "没"))
-        if match["v"] in _CHINESE_ANTONYMS:
-            word, yes = _CHINESE_ANTONYMS[match["v"]], yes == (match["v"] in _AFFIRMING)
+        said = match["v"] or match["w"]
+        word, yes = plain(said), not (match.groupdict().get("no") or "").startswith(("不", "没"))
+        if said in _CHINESE_ANTONYMS:
+            word, yes = _CHINESE_ANTONYMS[said], yes == (said in _AFFIRMING)
         return ProfileStatement(category, [{f"trait:{word}": YES if yes else NO}])
 
     def major(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
