@@ -58,6 +58,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "SESSION_K1": (0.6, 2.0),
     "SESSION_B": (0.4, 1.0),
     "PARTICLE": (0.0, 1.0),
+    "SINGLE": (0.3, 1.0),
     "TOPIC": (0.0, 0.4, 1.0),
     "OVERVIEW": ({},),
     "OWN_FACT": (0.0, 0.4, 1.6),

@@ -3,6 +3,9 @@
 import pytest
 
 from octavo import AsyncMemory
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topics
+from octavo.search.ranking import _weight_of_kind
 from octavo.search.subject import OTHER, OWN, UNKNOWN, asks_own, told_of
 
 
@@ -68,3 +71,26 @@ async def test_what_somebody_else_does_is_no_answer(said, asked):
         for text in said:
             await memory.add(text, user_id="ada")
         assert (await memory.search(asked, user_id="ada"))[0].text == said[-1]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (("My brother is called Cathal.", "I'm Lorcan, I mend organs."), "What's my name?"),
+        (("弟弟叫豆豆", "我是岑若楠，在兰州"), "我叫什么名字？"),
+    ],
+)
+async def test_a_name_is_told_without_the_word(said, asked):
+    """And somebody else's name is no answer."""
+    async with AsyncMemory("memory://") as memory:
+        for text in said:
+            await memory.add(text, user_id="ada")
+        assert (await memory.search(asked, user_id="ada"))[0].text == said[-1]
+
+
+def test_a_cat_called_pixel_is_no_phone():
+    assert "0topic0phone" not in topics("How old is Pixel?", terms("How old is Pixel?"))
+
+
+def test_half_of_a_chinese_word_weighs_less_than_the_word():
+    assert _weight_of_kind("来") < _weight_of_kind("将来") == _weight_of_kind("boat")

@@ -18,6 +18,7 @@ from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.matching import index_text
+from octavo.kernel.terms.terms import is_unspaced
 from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
@@ -27,13 +28,14 @@ K1, B = 0.9, 0.5
 SESSION_K1, SESSION_B = 1.2, 0.75
 PARTICLE = 0.3  # of a character that only holds a sentence together:
 PARTICLES = frozenset("的了是在有个着过也都就和与")
+SINGLE = 0.5  # of another character by itself: most are half of a word that means something else
 TOPIC = 0.8  # of a topic beside words as rare as it is
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
-OWN_FACT, OTHERS_FACT = 0.8, 2.5
+OWN_FACT, OTHERS_FACT = 0.3, 2.5
 RERANK = 2.0  # of a second model beside all of these, among the best
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
@@ -329,7 +331,9 @@ def _weight_of_kind(term: str) -> float:
     """What a term says beside a word, as rare as it may be."""
     if is_topic(term):
         return TOPIC
-    return PARTICLE if term in PARTICLES else 1.0
+    if term in PARTICLES:
+        return PARTICLE
+    return SINGLE if len(term) == 1 and is_unspaced(term) else 1.0
 
 
 def _weight(held: int, total: int) -> float:

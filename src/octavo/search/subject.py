@@ -9,7 +9,7 @@ from collections.abc import Collection
 from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import is_unspaced, terms
-from octavo.kernel.terms.topics import topics
+from octavo.kernel.terms.topics import SURNAMES, topics
 
 OWN, OTHER, UNKNOWN = 1, -1, 0
 
@@ -18,16 +18,16 @@ _PEOPLE = (
     "wife|husband|spouse|partner|boyfriend|girlfriend|fianc[eé]e?|hubby|missus|ex|mother|father|mum|mom|mam|dad|mummy|mommy|daddy|papa|parents?|folks|"
     r"brothers?|sisters?|siblings?|twins?|sons?|daughters?|kids?|child|children|boys?|girls?|baby|toddler|eldest|oldest|youngest|(?:step|god|grand)\w+|"
     r"gran|granny|nan|nana|uncle|aunt|auntie|cousins?|nieces?|nephews?|\w+-in-law|in-laws|friends?|mates?|buddy|pal|bestie|boss|manager|supervisor|"
-    "colleagues?|co-?workers?|workmate|apprentice|neighbou?rs?|tenant|lodger|flatmates?|roommates?|housemates?|teacher|tutor|professor|coach|trainer|"
+    "colleagues?|co-?workers?|workmate|apprentice|employees?|trainee|deckhand|neighbou?rs?|tenant|lodger|flatmates?|roommates?|housemates?|teacher|tutor|professor|coach|trainer|"
     "instructor|mentor|lecturer|classmates?|cats?|dogs?|pupp(?:y|ies)|kittens?|pets?|hamsters?|rabbits?|parrots?|budgie|horses?|pony|tortoise"
 )
 _PEOPLE_CHINESE = (
-    "老婆|妻子|爱人|媳妇|太太|老公|丈夫|对象|男朋友|女朋友|[男女]友|伴侣|未婚[夫妻]|前[夫妻任]|老伴|妈|爸|母亲|父亲|爹|娘|父母|爷爷|奶奶|外[公婆]|姥[姥爷]|祖[父母]"
+    "老婆|妻子|爱人|媳妇|太太|老公|丈夫|对象|男朋友|女朋友|前?[男女]友|伴侣|未婚[夫妻]|前[夫妻任]|老伴|妈|爸|母亲|父亲|爹|娘|父母|爷爷|奶奶|外[公婆]|姥[姥爷]|祖[父母]"
     "|[表堂大二三小]?[哥姐弟妹]|嫂|兄弟|儿子|女儿|闺女|孩子|小孩|[大小]?娃|宝宝|孙子|孙女|外孙|外甥|侄[子女儿]|儿媳|女婿|公公|婆婆|岳[父母]|丈母娘|老丈人"
     "|叔|伯|舅|[大小二]?姑|[大小二]?姨(?!妈[期巾])|婶|[老女男]?(?:最?好)?朋友|闺蜜|死党|发小|哥们|[老女男]?同学|同桌|室友|舍友|同事|搭档|老板|领导|上司|经理|主管|组长"
-    r"|班主任|导师|教授|师[父傅兄姐弟妹]|教练|徒弟|学生|租客|邻居|[老]?战友|网友|[\u4e00-\u9fff]?(?:老师|师傅|阿姨|叔叔|大爷|大妈)|[小大]?[猫狗](?![粮砂])|宠物|鹦鹉|乌龟|仓鼠|兔子"
+    r"|班主任|导师|教授|师[父傅兄姐弟妹]|教练|徒弟|学生|伙计|店员|员工|租客|邻居|[老]?战友|网友|[\u4e00-\u9fff]?(?:老师|师傅|阿姨|叔叔|大爷|大妈|总(?![是共计会算]))|[小大]?[猫狗](?![粮砂])|宠物|鹦鹉|乌龟|仓鼠|兔子"
     # 老孟, 阿岚
-    r"|阿(?![司里拉])[\u4e00-\u9fff]|[老小][赵钱孙李周吴郑王冯陈蒋沈韩杨朱秦许何吕张孔曹严金魏陶姜谢邹苏潘葛范彭鲁马方任袁柳唐薛贺罗郝于傅齐余孟黄萧尹姚邵汪毛戴宋熊董梁杜贾江郭梅林钟徐邱高夏蔡田胡卢丁邓石崔程陆段侯刘龙叶白谭]"
+    rf"|阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]"
 )
 _ABOUT_PEOPLE = frozenset(
     TOPIC_PREFIX + topic
@@ -48,13 +48,13 @@ _ASKED_BY_NAME = re.compile(
 )
 _OTHER_FIRST = re.compile(
     rf"\W*(?:(?:and|but|so|oh|well|also)\s+)?(?:(?:{_MY}|(?:the|his|her)\s+){_THEIRS}|(?:he|she|his|her)\b)"
-    rf"|\W*(?:但|而|不过|对了|其实|现在|今天|昨天|明天|上周|上个月|去年)*(?:{_ME}?(?:家里?)?的?(?:{_PEOPLE_CHINESE})|[他她它])",
+    rf"|\W*(?:但|而|不过|对了|其实|现在|今天|昨天|明天|上周|上个月|去年)*(?:{_ME}?(?:家里?|[\u4e00-\u9fff]{{2}}的)?的?(?:{_PEOPLE_CHINESE})|[他她它])",
     re.IGNORECASE,
 )
 # "Inés lives in Brixton", "Pearl's dog", and not "Moved to Leeds".
 _NAME_FIRST = re.compile(
     r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?([A-ZÀ-Ý][\w-]+)"
-    r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|\w{2,}[^s\W]s|\w+ed)\s)"
+    r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
 _CLAUSE_END = re.compile(
     r"[.!?;:]\s+|\n+|[，。！？；：、]"
