@@ -17,7 +17,7 @@ import msgspec
 
 import octavo
 from octavo import Scope, open_store
-from octavo.kernel.model import Add
+from octavo.kernel.model import Add, Record
 from octavo.kernel.ports import Store
 from octavo.kernel.terms import topics
 from octavo.measure import Case, Data, load
@@ -58,8 +58,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "SESSION_K1": (0.6, 2.0),
     "SESSION_B": (0.4, 1.0),
     "PARTICLE": (0.0, 1.0),
+    "SINGLE": (0.3, 1.0),
     "TOPIC": (0.0, 0.4, 1.0),
     "OVERVIEW": ({},),
+    "OWN_FACT": (0.0, 0.4, 1.6),
+    "OTHERS_FACT": (0.0, 1.2, 5.0),
     "SESSION": (0.0, 1.6),
     "TIME": (0.0, 3.0, 12.0),
     "_HALF_LIFE_DAYS": (5.0, 20.0),
@@ -113,6 +116,7 @@ async def ask_file(
         ended = max(said.created_at for said in talk.said)
         asked = queries(Scope(tenant=TENANT, user=talk.user), ended, {"collections": (COLLECTION,)})
         plain = BM25([said.text for said in talk.said])
+        records = {said.id: said for said in talk.records(TENANT)}
         for case in talk.cases:
             question = Question.of(case.question, ended)
             candidates = await gather(store, question, asked)
@@ -122,10 +126,16 @@ async def ask_file(
             for name, changes in rows.items():
                 with changed(changes):
                     ranked = ranking.rank(question, candidates)
-                    found = [ranked.found[at].id for at in ranked.order[:10]]
+                    found = _best_ids(ranked, records)
                     first = _first_session(ranked) if data.sessions else []
                 scores[name].append(_score(found, first, case, data, madial=madial))
     return {name: [mean(column) for column in zip(*both, strict=True)] for name, both in scores.items()}
+
+
+def _best_ids(ranked: Ranking, records: dict[str, Record]) -> list[str]:
+    """The ten best, as recall finds them: with what only the whole record tells."""
+    ids = {ranked.found[at].id: ranked.total[at] for at in ranked.order[:30]}
+    return sorted(ids, key=lambda id_: -ids[id_] - ranked.told_by(records[id_]))[:10]
 
 
 def _first_session(ranked: Ranking) -> list[str]:

@@ -14,6 +14,7 @@ from octavo.kernel.terms.dates import DayRange, relative_spans, spans
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
+from octavo.search.subject import asks_own
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 4000
@@ -78,6 +79,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     asks: bool = True  # it is a question, and not something said to see what belongs to it
     overview: bool = False  # it asks for whatever is known
     personal: bool = False  # it names the person whose memory it is asked of
+    own: bool = False  # it asks about that person, and nobody else
 
     @classmethod
     def of(cls, text: str, at: datetime) -> "Question":
@@ -91,15 +93,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         words = _matter(said)[:MOST_TERMS]
         distinct = tuple(dict.fromkeys([*words, *(topics(said, terms(said)) if asking else ())]))[:MOST_TERMS]
         numbers = {term: number for number, term in enumerate(distinct)}
-        parts = [
-            tuple(dict.fromkeys(numbers[term] for term in _about(part) if term in numbers))
-            for part in asking or sentences
-        ]
+        about = [_about(part) for part in asking or sentences]
+        parts = [tuple(dict.fromkeys(numbers[term] for term in each if term in numbers)) for each in about]
         asked = {number for part in parts for number in part}
         parts = [part for part in parts if len(part) >= _FEWEST]
         says_enough = len(sentences) == 1 or len(asked) >= _FEWEST
         # Today and yesterday in the small talk around a question do not say when its answer was told.
         counted = () if len(sentences) > 1 else relative_spans(text, at)
+        overview = _is_overview(text)
         return cls(
             text=text,
             asked=_sentences(text)[-1] if asking and asking == sentences[-1:] and says_enough else "",
@@ -108,8 +109,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
             spans=(*spans(text, at), *counted),
             asks=bool(asking),
-            overview=_is_overview(text),
+            overview=overview,
             personal=bool(_PERSONAL.search(text)),
+            own=len(asking) == 1 and not overview and asks_own(asking[0], about[0]),
         )
 
 

@@ -18,21 +18,26 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
+from octavo.kernel.terms.matching import index_text
+from octavo.kernel.terms.terms import is_unspaced
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
+from octavo.search.subject import OTHER, OWN, told_of
 
 K1, B = 0.9, 0.5
 SESSION_K1, SESSION_B = 1.2, 0.75
 PARTICLE = 0.3  # of a character that only holds a sentence together:
 PARTICLES = frozenset("的了是在有个着过也都就和与")
+SINGLE = 0.5  # of another character by itself: most are half of a word that means something else
 TOPIC = 0.8  # of a topic beside words as rare as it is
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
-MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
+#: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
+OWN_FACT, OTHERS_FACT = 0.3, 2.5
 RERANK = 2.0  # of a second model beside all of these, among the best
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
@@ -52,6 +57,7 @@ HEARD = 10  # hits that tell who says what
 _PRESENCE_ANOTHERS = 0.2  # of a question about one speaker, where others say what is asked for: so much more
 _SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
+_TOLD = 500  # characters in which a record says whom it tells of
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
 
@@ -92,6 +98,20 @@ class Ranking(msgspec.Struct):
             inside = sorted([score for score in scores if score])
             ranks[name] = {at: len(inside) - bisect_right(inside, scores[at]) + 1 for at in ats if scores[at]}
         return ranks
+
+    @property
+    def most_told(self) -> float:
+        """What a whole record may add or take at most."""
+        return IMPORTANCE / 2 + max(OWN_FACT, OTHERS_FACT) * self.question.own
+
+    def told_by(self, record: Record) -> float:
+        """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
+        added = importance(record)
+        if self.question.own and record.kind != "assistant":  # whose "I" is somebody else
+            text, quote = index_text(record.text, record.data)
+            told = told_of((quote or text)[:_TOLD], self.question.terms)
+            added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
+        return added
 
     def by_session(self) -> dict[str, float]:
         """The same signals for whole sessions, by scope: the session's own words, and the best records in it."""
@@ -361,7 +381,9 @@ def _weight_of_kind(term: str) -> float:
     """What a term says beside a word, as rare as it may be."""
     if is_topic(term):
         return TOPIC
-    return PARTICLE if term in PARTICLES else 1.0
+    if term in PARTICLES:
+        return PARTICLE
+    return SINGLE if len(term) == 1 and is_unspaced(term) else 1.0
 
 
 def _weight(held: int, total: int) -> float:

@@ -22,12 +22,12 @@ from octavo.kernel.text import content
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
-from octavo.search.ranking import HEARD, MOST_IMPORTANT, RERANK, Ranking, importance, rank, standard
+from octavo.search.ranking import HEARD, RERANK, Ranking, rank, standard
 from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
 _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
-_MARGIN = 3  # times the limit are read at most and looked at again, with what only the whole record tells
+_MARGIN = 20  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
 _SEARCH = "search_memory"  # as OpenTelemetry names it
 _Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
@@ -196,7 +196,7 @@ class Recall:
             reason=where if rank <= limit else f"{where}, and the limit is {limit}",
             rank=rank,
             of=of,
-            hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks([at])),
+            hit=_hit(ranked, at, record, ranked.total[at] + ranked.told_by(record), ranked.ranks([at])),
             shared=shared,
             lacking=lacking,
         )
@@ -248,18 +248,20 @@ class Recall:
         full = False
         start = 0
         while start < len(order):
-            ats = order[start : start + _within_reach(total, order, start, limit)]
+            ats = order[start : start + _within_reach(total, order, start, limit, ranked.most_told)]
             start += len(ats)
             sizes |= dict.fromkeys(ats, 0) if max_bytes is None else await self._sizes(ranked, ats)
             rest = [at for at in ats if at in sizes]
             page: list[_Chosen] = []  # these come after those of the steps before, whatever their score
-            while rest and not (full and _is_settled(page, total[rest[0]])):
+            while rest and not (full and _is_settled(page, total[rest[0]] + ranked.most_told)):
                 fits = count_fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
                 part, rest = rest[:fits], rest[fits:]
                 loaded = await self._read(ranked, part, self.store.find)
                 for gone in set(part).difference(loaded):
                     del sizes[gone]
-                page += [(at, loaded[at], total[at] + importance(loaded[at])) for at in part if at in loaded]
+                page += [
+                    (at, loaded[at], total[at] + ranked.told_by(loaded[at])) for at in part if at in loaded
+                ]
                 page.sort(key=lambda row: -row[2])
                 fits = count_fitting((sizes[at] for at, _, _ in best + page), room)
                 full = full or min(fits + 1, limit) <= len(best + page)
@@ -348,17 +350,17 @@ def _checked(limit: int) -> int:
     return limit
 
 
-def _within_reach(total: list[float], order: list[int], start: int, limit: int) -> int:
-    """How many candidates, from this position on, could be among the best when it is known how important each is."""
+def _within_reach(total: list[float], order: list[int], start: int, limit: int, most_told: float) -> int:
+    """How many candidates, from this position on, could be among the best when it is known what each tells."""
     limit = max(limit, 1)
-    first = order[start : start + max(limit * _MARGIN, 10)]
-    bar = total[first[:limit][-1]] - 2 * MOST_IMPORTANT
+    first = order[start : start + limit + _MARGIN]
+    bar = total[first[:limit][-1]] - 2 * most_told
     return next((n for n, at in enumerate(first[limit:], limit) if total[at] < bar), len(first))
 
 
 def _is_settled(page: list[_Chosen], following: float) -> bool:
-    """Whether no record that was not read can come before one of these: how important it is adds so much and no more."""
-    return not page or page[-1][2] >= following + MOST_IMPORTANT
+    """Whether no record that was not read can come before one of these: what it tells adds so much and no more."""
+    return not page or page[-1][2] >= following
 
 
 def _hit(

@@ -1,0 +1,101 @@
+"""Whom a question asks about, and whom a text tells of: the person whose memory it is, or somebody else.
+
+"Where do I live?" is not answered by where a teacher lives, though both are about the same, in the same words.
+"""
+
+import re
+from collections.abc import Collection
+
+from octavo.kernel.terms import TOPIC_PREFIX
+from octavo.kernel.terms.english import STOP_WORDS
+from octavo.kernel.terms.terms import is_unspaced, terms
+from octavo.kernel.terms.topics import SURNAMES, topics
+
+OWN, OTHER, UNKNOWN = 1, -1, 0
+
+# People and animals that somebody has.
+_PEOPLE = (
+    "wife|husband|spouse|partner|boyfriend|girlfriend|fianc[eé]e?|hubby|missus|ex|mother|father|mum|mom|mam|dad|mummy|mommy|daddy|papa|parents?|folks|"
+    r"brothers?|sisters?|siblings?|twins?|sons?|daughters?|kids?|child|children|boys?|girls?|baby|toddler|eldest|oldest|youngest|(?:step|god|grand)\w+|"
+    r"gran|granny|nan|nana|uncle|aunt|auntie|cousins?|nieces?|nephews?|\w+-in-law|in-laws|friends?|mates?|buddy|pal|bestie|boss|manager|supervisor|"
+    "colleagues?|co-?workers?|workmate|apprentice|employees?|trainee|deckhand|neighbou?rs?|tenant|lodger|flatmates?|roommates?|housemates?|teacher|tutor|professor|coach|trainer|"
+    "instructor|mentor|lecturer|classmates?|cats?|dogs?|pupp(?:y|ies)|kittens?|pets?|hamsters?|rabbits?|parrots?|budgie|horses?|pony|tortoise"
+)
+_PEOPLE_CHINESE = (
+    "老婆|妻子|爱人|媳妇|太太|老公|丈夫|对象|男朋友|女朋友|前?[男女]友|伴侣|未婚[夫妻]|前[夫妻任]|老伴|妈|爸|母亲|父亲|爹|娘|父母|爷爷|奶奶|外[公婆]|姥[姥爷]|祖[父母]"
+    "|[表堂大二三小]?[哥姐弟妹]|嫂|兄弟|儿子|女儿|闺女|孩子|小孩|[大小]?娃|宝宝|孙子|孙女|外孙|外甥|侄[子女儿]|儿媳|女婿|公公|婆婆|岳[父母]|丈母娘|老丈人"
+    "|叔|伯|舅|[大小二]?姑|[大小二]?姨(?!妈[期巾])|婶|[老女男]?(?:最?好)?朋友|闺蜜|死党|发小|哥们|[老女男]?同学|同桌|室友|舍友|同事|搭档|老板|领导|上司|经理|主管|组长"
+    r"|班主任|导师|教授|师[父傅兄姐弟妹]|教练|徒弟|学生|伙计|店员|员工|租客|邻居|[老]?战友|网友|[\u4e00-\u9fff]?(?:老师|师傅|阿姨|叔叔|大爷|大妈|总(?![是共计会算]))|[小大]?[猫狗](?![粮砂])|宠物|鹦鹉|乌龟|仓鼠|兔子"
+    # 老孟, 阿岚
+    rf"|阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]"
+)
+_ABOUT_PEOPLE = frozenset(
+    TOPIC_PREFIX + topic
+    for topic in ("family", "partner", "parents", "siblings", "children", "friends", "pets", "boss", "teacher", "neighbours", "wedding", "landlord")
+)  # fmt: skip
+_ANYBODY = re.compile(r"\b(?:who|whose|person|people|someone)\b|谁|和|跟|的人", re.IGNORECASE)
+_MY, _ME = r"(?:my|our|(?:the )?user's)\s+", "(?:我们|我|俺|咱们?|本人|用户)"
+_THEIRS = rf"(?:[\w-]+\s+){{0,2}}?(?:{_PEOPLE})\b"
+_OWN = re.compile(
+    rf"\b(?:(?:i|i'm|i've|i'd|i'll|me|mine|myself|we|we're|we've|we'd|us|ours|the user)\b(?!'s)|{_MY}(?!{_THEIRS})\w)"
+    rf"|{_ME}(?:自己|家)?的?(?!{_PEOPLE_CHINESE})",
+    re.IGNORECASE,
+)
+# "What does Pearl play?", "Inés's job"
+_ASKED_BY_NAME = re.compile(
+    r"\b(?:is|are|was|were|does|did|do|has|had|can|will|'s)\s+(?:(?:Mrs?|Ms|Dr)\.?\s+)?(?!I\b)[A-ZÀ-Ý]\w+"
+    r"|\b(?!It|What|Who|Where|That|How|Let|When|There|Here)[A-ZÀ-Ý]\w+'s\b"
+)
+_OTHER_FIRST = re.compile(
+    rf"\W*(?:(?:and|but|so|oh|well|also)\s+)?(?:(?:{_MY}|(?:the|his|her)\s+){_THEIRS}|(?:he|she|his|her)\b)"
+    rf"|\W*(?:但|而|不过|对了|其实|现在|今天|昨天|明天|上周|上个月|去年)*(?:{_ME}?(?:家里?|[\u4e00-\u9fff]{{2}}的)?的?(?:{_PEOPLE_CHINESE})|[他她它])",
+    re.IGNORECASE,
+)
+# "Inés lives in Brixton", "Pearl's dog", and not "Moved to Leeds".
+_NAME_FIRST = re.compile(
+    r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?([A-ZÀ-Ý][\w-]+)"
+    r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
+)
+_CLAUSE_END = re.compile(
+    r"[.!?;:]\s+|\n+|[，。！？；：、]"
+    r"|(?:,|,?\s(?:and|but|so|while|because))\s+(?=(?:I|I'm|I've|we|my|mine|he|she|his|her)\b)|,\s+(?=[A-ZÀ-Ý])"
+)
+
+
+def asks_own(question: str, about: Collection[str]) -> bool:
+    """Whether a question asks about the person whose memory it is, and nobody else; `about` are its terms."""
+    question = question.replace("’", "'")
+    if _ANYBODY.search(question) or not _ABOUT_PEOPLE.isdisjoint(about) or _OTHER_FIRST.match(question):
+        return False
+    return bool(_OWN.search(question)) and not _ASKED_BY_NAME.search(question)
+
+
+def told_of(text: str, asked: Collection[str]) -> int:
+    """Whom a text tells of; if of several, in the parts of it that hold any of the terms asked for."""
+    clauses: list[tuple[int, str]] = []
+    chinese = not text.isascii() and any(map(is_unspaced, text))
+    # In a language where it need not be said, whoever names nobody tells of himself, or goes on about whom he named.
+    subject = OWN if chinese else UNKNOWN
+    for clause in _CLAUSE_END.split(text.replace("’", "'")):
+        if clause and not clause.isspace():
+            subject = _subject(clause) or (subject if chinese else UNKNOWN)
+            clauses.append((subject, clause))
+    own, other = ([clause for of, clause in clauses if of == who] for who in (OWN, OTHER))
+    if own and other and not any(_holds_any(clause, asked) for clause in own):
+        return OTHER if any(_holds_any(clause, asked) for clause in other) else UNKNOWN
+    return OWN if own else OTHER if other else UNKNOWN
+
+
+def _holds_any(clause: str, asked: Collection[str]) -> bool:
+    found = terms(clause)
+    return not set(found).isdisjoint(asked) or not set(topics(clause, found)).isdisjoint(asked)
+
+
+def _subject(clause: str) -> int:
+    if _OTHER_FIRST.match(clause):
+        return OTHER
+    if _OWN.search(clause):
+        return OWN
+    if (named := _NAME_FIRST.match(clause)) and named[1].lower() not in STOP_WORDS:
+        return OTHER
+    return UNKNOWN

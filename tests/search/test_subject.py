@@ -1,0 +1,96 @@
+"""Whose fact is asked for, and whose a text tells."""
+
+import pytest
+
+from octavo import AsyncMemory
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topics
+from octavo.search.ranking import _weight_of_kind
+from octavo.search.subject import OTHER, OWN, UNKNOWN, asks_own, told_of
+
+
+@pytest.mark.parametrize(
+    ("question", "own"),
+    [
+        ("Where do I live?", True),
+        ("what is the user's occupation", True),
+        ("我住在哪里？", True),
+        ("用户的职业是什么", True),
+        ("Where does my teacher live?", False),
+        ("What's Pearl's job?", False),
+        ("Where does Pearl live, do I know?", False),
+        ("Who lives with me?", False),
+        ("我老师住在哪里？", False),
+        ("那个住在我楼上的人叫什么", False),
+        ("Where is the station?", False),
+    ],
+)
+def test_a_question_asks_about_the_person_or_somebody_else(question, own):
+    assert asks_own(question, ()) is own
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("I live in Ennis.", OWN),
+        ("Penicillin brings me out in a rash.", OWN),
+        ("My boss used to be a vet.", OTHER),
+        ("Inés lives in Brixton.", OTHER),
+        ("The user's piano teacher lives in Galway", OTHER),
+        ("My piano teacher lives in Galway and I drive up to her.", OTHER),
+        ("My piano teacher is Irish and I live next door.", OWN),
+        ("Moved to Leeds last week.", UNKNOWN),
+        ("在绍兴住了六年", OWN),
+        ("我师父住在宁波", OTHER),
+        ("老孟有痛风，住三楼", OTHER),
+        ("儿子住校，我住绵阳", OWN),
+    ],
+)
+def test_a_text_tells_of_the_person_or_somebody_else(text, subject):
+    """Of several people, it is the one of whom it tells what is asked for."""
+    assert told_of(text, ("live", "住")) == subject
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (
+            (
+                "My piano teacher lives in Galway.",
+                "Inés lives in Brixton.",
+                "We've moved to Margate last spring.",
+            ),
+            "Where do I live?",
+        ),
+        (("班主任当年住学校后面，现在住宁波", "阿岚住在厦门", "我租在越城区的老小区"), "我住在哪里？"),
+    ],
+)
+async def test_what_somebody_else_does_is_no_answer(said, asked):
+    """However well their words fit."""
+    async with AsyncMemory("memory://") as memory:
+        for text in said:
+            await memory.add(text, user_id="ada")
+        assert (await memory.search(asked, user_id="ada"))[0].text == said[-1]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (("My brother is called Cathal.", "I'm Lorcan, I mend organs."), "What's my name?"),
+        (("弟弟叫豆豆", "我是岑若楠，在兰州"), "我叫什么名字？"),
+    ],
+)
+async def test_a_name_is_told_without_the_word(said, asked):
+    """And somebody else's name is no answer."""
+    async with AsyncMemory("memory://") as memory:
+        for text in said:
+            await memory.add(text, user_id="ada")
+        assert (await memory.search(asked, user_id="ada"))[0].text == said[-1]
+
+
+def test_a_cat_called_pixel_is_no_phone():
+    assert "0topic0phone" not in topics("How old is Pixel?", terms("How old is Pixel?"))
+
+
+def test_half_of_a_chinese_word_weighs_less_than_the_word():
+    assert _weight_of_kind("来") < _weight_of_kind("将来") == _weight_of_kind("boat")
