@@ -214,8 +214,8 @@ class IndexesTwice(MemoryStore):
 
     async def _reindex(self, collection, progress):
         total = await super()._reindex(collection, progress)
-        for counts, _ in self._records.collection(collection).terms._counted.values():
-            counts.update(dict(counts))
+        for posting in self._records.collection(collection).terms._postings.values():
+            posting.update({rank: 2 * count for rank, count in posting.items()})
         return total
 
 
