@@ -63,6 +63,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "OVERVIEW": ({},),
     "OWN_FACT": (0.0, 0.4, 1.6),
     "OTHERS_FACT": (0.0, 1.2, 5.0),
+    "LINK": (0.0, 0.6, 1.0),
     "SESSION": (0.0, 1.6),
     "TIME": (0.0, 3.0, 12.0),
     "_HALF_LIFE_DAYS": (5.0, 20.0),
@@ -134,8 +135,10 @@ async def ask_file(
 
 def _best_ids(ranked: Ranking, records: dict[str, Record]) -> list[str]:
     """The ten best, as recall finds them: with what only the whole record tells."""
-    ids = {ranked.found[at].id: ranked.total[at] for at in ranked.order[:30]}
-    return sorted(ids, key=lambda id_: -ids[id_] - ranked.told_by(records[id_]))[:10]
+    best = [(at, records[ranked.found[at].id]) for at in ranked.order[:30]]
+    scored = [(at, record, ranked.total[at] + ranked.told_by(record)) for at, record in best]
+    scored = sorted(scored, key=lambda row: -row[2])[: ranking.LOOKED_AT]
+    return [record.id for _, record, _ in ranked.linked(scored)]
 
 
 def _first_session(ranked: Ranking) -> list[str]:

@@ -239,7 +239,7 @@ def test_a_store_of_your_own(events, octavo, own, name):
         ),
         (["search", "x", "--store", "own_memory:Lines"], "--agent or --session, or everyone by --everyone"),
         (["search", "x", "--store", "memory://"], "--agent or --session, or everyone by --everyone"),
-        (["list", "--store", "nonsense"], "not a store URL"),
+        (["list", "--store", "nonsense"], "not the URL of a store"),
         (["list", "--store", "memory://", "--since", "soon"], "--since 'soon' is no time"),
         (["prune", "--store", "memory://", "--older-than", "7"], "not a length of time: '7'"),
         (["tail", "--store", "memory://", "--every", "often"], "not a length of time"),

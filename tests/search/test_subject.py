@@ -6,7 +6,7 @@ from octavo import AsyncMemory
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
 from octavo.search.ranking import _weight_of_kind
-from octavo.search.subject import OTHER, OWN, UNKNOWN, asks_own, told_of
+from octavo.search.subject import OTHER, OWN, UNKNOWN, asks_own, subjects_of, told_of
 
 
 @pytest.mark.parametrize(
@@ -94,3 +94,49 @@ def test_a_cat_called_pixel_is_no_phone():
 
 def test_half_of_a_chinese_word_weighs_less_than_the_word():
     assert _weight_of_kind("来") < _weight_of_kind("将来") == _weight_of_kind("boat")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("My wife Funmi works nights", {"wife", "funmi"}),
+        ("Funmi hates coriander", {"funmi"}),
+        ("My dog is called Biscuit", {"dog", "biscuit"}),
+        ("The user's brother Terrell is a doctor", {"brother", "terrell"}),
+        ("我叔叔叫王志强。", {"叔", "王志强"}),
+        ("我的表姐的邮箱地址是wang@example.com", {"表姐"}),
+        ("读书会的时间是下周三晚上", {"读书会"}),
+        ("I live in Rome", set()),
+        ("我住在杭州", set()),
+    ],
+)
+def test_whom_or_what_a_text_tells_of(text, named):
+    assert subjects_of(text) == named
+
+
+LINKED = (
+    "My colleague Anselm collects fountain pens.",
+    "My landlord's birthday is on the 3rd of May.",
+    "Anselm's birthday is on the 9th of March.",
+    "Birthday cards are in the drawer.",
+    "我的邻居叫裴望舒。",
+    "我的表姐的爱好是摄影。",
+    "我的邻居的爱好是拉二胡。",
+    "我的客户的爱好是打高尔夫。",
+)
+
+
+@pytest.mark.parametrize("limit", [2, 8])
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("When is the birthday of the man who collects fountain pens?", (LINKED[0], LINKED[2])),
+        ("那个叫裴望舒的人有什么爱好？", (LINKED[4], LINKED[6])),
+    ],
+)
+async def test_what_the_first_hit_tells_of_leads_to_the_second(question, first, limit):
+    async with AsyncMemory("memory://") as memory:
+        for text in LINKED:
+            await memory.add(text, user_id="lin")
+        found = await memory.search(question, user_id="lin", limit=limit, sources=["messages"])
+        assert {hit.text for hit in list(found)[:2]} == set(first)

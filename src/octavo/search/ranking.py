@@ -24,7 +24,7 @@ from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
-from octavo.search.subject import OTHER, OWN, told_of
+from octavo.search.subject import OTHER, OWN, subjects_of, told_of
 
 K1, B = 0.9, 0.5
 SESSION_K1, SESSION_B = 1.2, 0.75
@@ -39,6 +39,7 @@ SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
 RERANK = 2.0  # of a second model beside all of these, among the best
+LINK = 0.3  # of a hit that tells of the same as the first ones
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
 _HALF_LIFE_DAYS = 10.0
@@ -53,11 +54,12 @@ _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics
 _PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
 _PRESENCE_NEAR = 0.25  # of the way from the mean to the question is where the nearest stands if it answers
 _PRESENCE_NOWHERE = 0.2  # of a question that shares nothing with any record, though vectors name some
-HEARD = 10  # hits that tell who says what
+LOOKED_AT = 10  # hits that tell who says what, and whom each tells of
 _PRESENCE_ANOTHERS = 0.2  # of a question about one speaker, where others say what is asked for: so much more
 _SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _TOLD = 500  # characters in which a record says whom it tells of
+_LINKING = 1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
 
@@ -69,6 +71,7 @@ _ROLES = frozenset(
 )
 _ASKS = re.compile("[?？]")
 
+Scored: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
 #: Of one term: where it stands among the candidates, and how often there; or what it adds there.
 _Column: TypeAlias = list[tuple[int, int]]
 _Gains: TypeAlias = list[tuple[int, float]]
@@ -112,6 +115,22 @@ class Ranking(msgspec.Struct):
             told = told_of((quote or text)[:_TOLD], self.question.terms)
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
         return added
+
+    def linked(self, hits: list[Scored]) -> list[Scored]:
+        """The hits, those moved up that tell of whom or what the first ones tell of, if the question does not name it.
+
+        Who asks for the hobby of somebody called Wang is answered by 我叔叔叫王志强 and 我叔叔喜欢钓鱼 together.
+        """
+        asked = self.question.text.casefold()
+        subjects = [subjects_of(index_text(record.text, record.data)[0][:_TOLD]) for _, record, _ in hits]
+        first = subjects[: _LINKING + bool(self.question.parts)]
+        # Who asks about himself does not ask whom else he told of.
+        named = {name for names in first for name in names if name not in asked and not self.question.own}
+        scored = [
+            (at, record, score + LINK * (not names.isdisjoint(named)))
+            for (at, record, score), names in zip(hits, subjects, strict=True)
+        ]
+        return sorted(scored, key=lambda row: -row[2]) if named else hits
 
     def by_session(self) -> dict[str, float]:
         """The same signals for whole sessions, by scope: the session's own words, and the best records in it."""
@@ -202,7 +221,7 @@ class Ranking(msgspec.Struct):
         if not named or not total:
             return False
         shares: tuple[list[float], list[float]] = [], []  # of the others, and of whom the question names
-        for at, record in hits[:HEARD]:
+        for at, record in hits[:LOOKED_AT]:
             if speaker := _speaker(record):
                 held = [weights[n] for n in wanted if self.found[at].counts[n]]
                 says = 0.0 if _ASKS.search(record.text) else sum(held) / total

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import msgspec
 
@@ -22,7 +22,7 @@ from octavo.kernel.text import content
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
-from octavo.search.ranking import HEARD, RERANK, Ranking, rank, standard
+from octavo.search.ranking import LOOKED_AT, RERANK, Ranking, Scored, rank, standard
 from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
@@ -30,7 +30,6 @@ _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up 
 _MARGIN = 20  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
 _SEARCH = "search_memory"  # as OpenTelemetry names it
-_Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
 R = TypeVar("R", Record, Head)
 
 
@@ -84,10 +83,8 @@ class Recall:
             ranked = await self._rank(text, asked, _checked(limit))
             loading = time.perf_counter()
             with span("octavo.recall.load"):
-                chosen, left_out = await self._choose(ranked, limit, max_bytes, rerank=rerank)
-                heard = [(at, record) for at, record, _ in chosen]
-                if 0 < len(heard) < HEARD and ranked.named_speakers(heard):
-                    heard = [row[:2] for row in (await self._best(ranked, HEARD, max_bytes))[0]]
+                first, left_out = await self._choose(ranked, limit, max_bytes, rerank=rerank)
+                chosen = first[:limit]
             ranks: dict[str, dict[int, int]] | None = {} if terms else None
             if explain:
                 ranks = ranked.ranks([at for at, _, _ in chosen])
@@ -103,7 +100,7 @@ class Recall:
             self._tell(stages)
         return Recalled(
             hits,
-            ranked.presence(heard),
+            ranked.presence([(at, record) for at, record, _ in first]),
             stages if explain else None,
             ranked.candidates.notes,
             ranked.trust,
@@ -188,7 +185,7 @@ class Recall:
                     f"the terms it shares are so common that it is not among the {MOST} records looked at"
                 )
             return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
-        best = [chosen for chosen, _, _ in (await self._choose(ranked, limit, None))[0]]
+        best = [chosen for chosen, _, _ in (await self._choose(ranked, limit, None))[0][:limit]]
         # What only the whole record tells moves it among the best: outside of them it stands after them all.
         rank = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
         where = f"it is number {rank} of {of} candidates"
@@ -224,26 +221,27 @@ class Recall:
 
     async def _choose(
         self, ranked: Ranking, limit: int, max_bytes: int | None, *, rerank: bool = True
-    ) -> tuple[list[_Chosen], int]:
-        """The best candidates, in the order of the second model where there is one, and how many more there are."""
-        # Who asks for all that is known asks for nothing that a text could answer better than another.
-        second = self._reranks if rerank and limit and not ranked.question.overview else None
-        if second is None:
+    ) -> tuple[list[Scored], int]:
+        """The best candidates in their order, at least as many as are looked at again, and how many more there are."""
+        if not limit or ranked.question.overview:
+            # Who asks for all that is known asks for nothing that a text could answer better than another.
             return await self._best(ranked, limit, max_bytes)
-        most = second.most_reranked()
-        chosen, left_out = await self._best(ranked, max(limit, most), max_bytes)
-        chosen[:most] = await _rerank(second, ranked, chosen[:most])
-        shown = chosen[:limit]
-        return shown, min(len(chosen) + left_out, limit) - len(shown)
+        second = self._reranks if rerank else None
+        most = 0 if second is None else second.most_reranked()
+        chosen, left_out = await self._best(ranked, max(limit, most, LOOKED_AT), max_bytes)
+        chosen[:LOOKED_AT] = ranked.linked(chosen[:LOOKED_AT])
+        if second is not None:
+            chosen[:most] = await _rerank(second, ranked, chosen[:most])
+        return chosen, min(len(chosen) + left_out, limit) - len(chosen[:limit])
 
-    async def _best(self, ranked: Ranking, limit: int, max_bytes: int | None) -> tuple[list[_Chosen], int]:
+    async def _best(self, ranked: Ranking, limit: int, max_bytes: int | None) -> tuple[list[Scored], int]:
         """The best candidates as records that fit into so many bytes, and how many more there are.
 
         Those that are gone meanwhile make room for the next ones. No more is read at a time than fits.
         """
         total, order = ranked.total, ranked.order
         room = sys.maxsize if max_bytes is None else max_bytes
-        best: list[_Chosen] = []
+        best: list[Scored] = []
         sizes: dict[int, int] = {}
         full = False
         start = 0
@@ -252,7 +250,7 @@ class Recall:
             start += len(ats)
             sizes |= dict.fromkeys(ats, 0) if max_bytes is None else await self._sizes(ranked, ats)
             rest = [at for at in ats if at in sizes]
-            page: list[_Chosen] = []  # these come after those of the steps before, whatever their score
+            page: list[Scored] = []  # these come after those of the steps before, whatever their score
             while rest and not (full and _is_settled(page, total[rest[0]] + ranked.most_told)):
                 fits = count_fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
                 part, rest = rest[:fits], rest[fits:]
@@ -310,7 +308,7 @@ class Recall:
         raise NotFound(f"no record {id_!r} in this scope; looked in {names}")
 
 
-async def _rerank(second: Reranks, ranked: Ranking, best: list[_Chosen]) -> list[_Chosen]:
+async def _rerank(second: Reranks, ranked: Ranking, best: list[Scored]) -> list[Scored]:
     """The same candidates in the order that both make together, ours and the second model's; each place keeps its score."""
     if len(best) < 2:
         return best
@@ -358,7 +356,7 @@ def _within_reach(total: list[float], order: list[int], start: int, limit: int, 
     return next((n for n, at in enumerate(first[limit:], limit) if total[at] < bar), len(first))
 
 
-def _is_settled(page: list[_Chosen], following: float) -> bool:
+def _is_settled(page: list[Scored], following: float) -> bool:
     """Whether no record that was not read can come before one of these: what it tells adds so much and no more."""
     return not page or page[-1][2] >= following
 

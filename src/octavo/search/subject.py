@@ -25,7 +25,7 @@ _PEOPLE_CHINESE = (
     "老婆|妻子|爱人|媳妇|太太|老公|丈夫|对象|男朋友|女朋友|前?[男女]友|伴侣|未婚[夫妻]|前[夫妻任]|老伴|妈|爸|母亲|父亲|爹|娘|父母|爷爷|奶奶|外[公婆]|姥[姥爷]|祖[父母]"
     "|[表堂大二三小]?[哥姐弟妹]|嫂|兄弟|儿子|女儿|闺女|孩子|小孩|[大小]?娃|宝宝|孙子|孙女|外孙|外甥|侄[子女儿]|儿媳|女婿|公公|婆婆|岳[父母]|丈母娘|老丈人"
     "|叔|伯|舅|[大小二]?姑|[大小二]?姨(?!妈[期巾])|婶|[老女男]?(?:最?好)?朋友|闺蜜|死党|发小|哥们|[老女男]?同学|同桌|室友|舍友|同事|搭档|老板|领导|上司|经理|主管|组长"
-    r"|班主任|导师|教授|师[父傅兄姐弟妹]|教练|徒弟|学生|伙计|店员|员工|租客|邻居|[老]?战友|网友|[\u4e00-\u9fff]?(?:老师|师傅|阿姨|叔叔|大爷|大妈|总(?![是共计会算]))|[小大]?[猫狗](?![粮砂])|宠物|鹦鹉|乌龟|仓鼠|兔子"
+    r"|下属|客户|亲戚|班主任|导师|教授|师[父傅兄姐弟妹]|教练|徒弟|学生|伙计|店员|员工|租客|邻居|[老]?战友|网友|[\u4e00-\u9fff]?(?:老师|师傅|阿姨|叔叔|大爷|大妈|总(?![是共计会算]))|[小大]?[猫狗](?![粮砂])|宠物|鹦鹉|乌龟|仓鼠|兔子"
     # 老孟, 阿岚
     rf"|阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]"
 )
@@ -56,6 +56,21 @@ _NAME_FIRST = re.compile(
     r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?([A-ZÀ-Ý][\w-]+)"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
+# "My wife Funmi", 我叔叔, "Funmi hates", 读书会的时间是; and what they are called: "my dog is called Biscuit", 我叔叔叫王志强.
+_SUBJECTS = tuple(
+    map(
+        re.compile,
+        (
+            rf"\W*(?i:{_MY}|(?:the|his|her)\s+)(?:[\w-]+\s+){{0,2}}?(?i:({_PEOPLE}))\b(?:,?\s+([A-ZÀ-Ý]\w+))?",
+            rf"\W*{_ME}?(?:家里?)?的?({_PEOPLE_CHINESE})",
+            _NAME_FIRST.pattern,
+            r"([^，。的\s]{2,20})的[^，。的]{1,8}(?:是|在|有|叫)",
+        ),
+    )
+)
+_CALLED = re.compile(
+    r"\b(?:called|named|name is|name's) ([A-ZÀ-Ý]\w+)|(?:叫做?|名叫|名字是|姓名是)([\u4e00-\u9fff]{2,3})(?![\u4e00-\u9fff])"
+)
 _CLAUSE_END = re.compile(
     r"[.!?;:]\s+|\n+|[，。！？；：、]"
     r"|(?:,|,?\s(?:and|but|so|while|because))\s+(?=(?:I|I'm|I've|we|my|mine|he|she|his|her)\b)|,\s+(?=[A-ZÀ-Ý])"
@@ -84,6 +99,15 @@ def told_of(text: str, asked: Collection[str]) -> int:
     if own and other and not any(_holds_any(clause, asked) for clause in own):
         return OTHER if any(_holds_any(clause, asked) for clause in other) else UNKNOWN
     return OWN if own else OTHER if other else UNKNOWN
+
+
+def subjects_of(text: str) -> set[str]:
+    """Whom or what a text tells of first, by name or as people call it; nothing if of the one who tells it."""
+    text = text.replace("’", "'")
+    found = next((found for pattern in _SUBJECTS if (found := pattern.match(text))), None)
+    called = _CALLED.search(text) if found else None
+    words = [word.casefold() for one in (found, called) if one for word in one.groups() if word]
+    return {word for word in words if word not in STOP_WORDS}
 
 
 def _holds_any(clause: str, asked: Collection[str]) -> bool:
