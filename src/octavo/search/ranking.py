@@ -59,7 +59,9 @@ _PRESENCE_ANOTHERS = 0.2  # of a question about one speaker, where others say wh
 _SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _TOLD = 500  # characters in which a record says whom it tells of
-_LINKING = 1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
+_LINKING = (
+    1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
+)
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
 
