@@ -148,6 +148,9 @@ def test_the_log_names_the_trace(sqlite_server, spans):
     try:
         with sqlite_server().client() as client:
             client.get("/stats", headers=HEADERS)
+        ended = time.monotonic() + 30  # the line comes after the answer
+        while not lines and time.monotonic() < ended:
+            time.sleep(0.01)
     finally:
         access_log.removeHandler(handler)
         access_log.setLevel(level)
