@@ -112,7 +112,8 @@ class Ranking(msgspec.Struct):
     def told_by(self, record: Record) -> float:
         """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
         added = importance(record)
-        if self.question.own and record.kind != "assistant":  # whose "I" is somebody else
+        # The "I" of an assistant is somebody else, and that of a line in a transcript anybody.
+        if self.question.own and record.kind != "assistant" and not _begins_with_speaker(record.text):
             text, quote = index_text(record.text, record.data)
             told = told_of((quote or text)[:_TOLD], self.question.terms)
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
@@ -273,8 +274,12 @@ def _speaker(record: Record) -> str:
     name = record.data.get("name") if isinstance(record.data, dict) else None
     if isinstance(name, str) and name.casefold() not in _ROLES:
         return name[:_LONGEST_SPEAKER]
-    said = _SPEAKER.match(record.text, 0, _LONGEST_SPEAKER)
+    said = _begins_with_speaker(record.text)
     return said[1] if said else ""
+
+
+def _begins_with_speaker(text: str) -> re.Match[str] | None:
+    return _SPEAKER.match(text, 0, _LONGEST_SPEAKER)
 
 
 def importance(record: Record) -> float:
