@@ -1,11 +1,15 @@
 """Whose fact is asked for, and whose a text tells."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from octavo import AsyncMemory
+from octavo import AsyncMemory, Record, Scope
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
-from octavo.search.ranking import _weight_of_kind
+from octavo.search.candidates import Candidates
+from octavo.search.question import Question
+from octavo.search.ranking import OTHERS_FACT, OWN_FACT, _weight_of_kind, rank
 from octavo.search.subject import OTHER, OWN, UNKNOWN, asks_own, subjects_of, told_of
 
 
@@ -140,3 +144,26 @@ async def test_what_the_first_hit_tells_of_leads_to_the_second(question, first, 
             await memory.add(text, user_id="lin")
         found = await memory.search(question, user_id="lin", limit=limit, sources=["messages"])
         assert {hit.text for hit in list(found)[:2]} == set(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "added"),
+    [
+        ("I live in Bergen", "user", OWN_FACT),
+        ("My teacher lives in Bergen", "user", -OTHERS_FACT),
+        ("Hanne: I live in Bergen", "user", 0),
+        ("I live in the cloud", "assistant", 0),
+    ],
+)
+def test_whose_i_it_is(text, kind, added):
+    question = Question.of("Where do I live?", datetime(2026, 11, 18, tzinfo=UTC))
+    ranked = rank(question, Candidates((), [], [], (0,) * len(question.terms), {}, {}, ()))
+    record = Record(
+        collection="messages",
+        id="1",
+        kind=kind,
+        scope=Scope(user="lin"),
+        text=text,
+        created_at=datetime.now(UTC),
+    )
+    assert ranked.told_by(record) == added
