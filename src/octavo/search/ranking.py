@@ -6,7 +6,6 @@ records of the scope into the counts moved no figure of the benchmarks by more t
 
 import heapq
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -20,11 +19,9 @@ from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.matching import index_text
 from octavo.kernel.terms.terms import is_unspaced
-from octavo.kernel.terms.terms import terms as terms_of
-from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
-from octavo.search.subject import OTHER, OWN, subjects_of, told_of
+from octavo.search.subject import OTHER, OWN, begins_with_speaker, subjects_of, told_of
 
 K1, B = 0.9, 0.5
 SESSION_K1, SESSION_B = 1.2, 0.75
@@ -47,31 +44,12 @@ _AGREEING = 0.3  # of the twenty best, when words and vectors share that many bo
 _DEPTH = 20
 _LEAD = 1.5  # the power of a vector's lead
 _LEAST_DEVIATION = 0.2  # of the best score
-_PRESENCE_BEST, _PRESENCE_ABOUT = 5, 12  # records looked at for the words, and for the topics
-_PRESENCE_UNKNOWN = 0.5
-_PRESENCE_LONG = 8  # words of a question
-_PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
-_PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
-_PRESENCE_NEAR = 0.25  # of the way from the mean to the question is where the nearest stands if it answers
-_PRESENCE_NOWHERE = 0.2  # of a question that shares nothing with any record, though vectors name some
 LOOKED_AT = 10  # hits that tell who says what, and whom each tells of
-_PRESENCE_ANOTHERS = 0.2  # of a question about one speaker, where others say what is asked for: so much more
-_SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
-_PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _TOLD = 500  # characters in which a record says whom it tells of
 _LINKING = (
     1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
 )
-_FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
-
-# Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了.
-_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
-_LONGEST_SPEAKER = 40
-_ROLES = frozenset(
-    ("user", "assistant", "system", "tool", "function", "developer", "human", "ai", "agent", "bot")
-)
-_ASKS = re.compile("[?？]")
 
 Scored: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
 #: Of one term: where it stands among the candidates, and how often there; or what it adds there.
@@ -113,7 +91,7 @@ class Ranking(msgspec.Struct):
         """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
         added = importance(record)
         # The "I" of an assistant is somebody else, and that of a line in a transcript anybody.
-        if self.question.own and record.kind != "assistant" and not _begins_with_speaker(record.text):
+        if self.question.own and record.kind != "assistant" and not begins_with_speaker(record.text):
             text, quote = index_text(record.text, record.data)
             told = told_of((quote or text)[:_TOLD], self.question.terms)
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
@@ -154,90 +132,6 @@ class Ranking(msgspec.Struct):
             )
         }
 
-    def presence(self, hits: Sequence[tuple[int, Record]] = ()) -> float:
-        """How likely it is that memory holds an answer: by the share of the question's words, and of its topics, that one
-        of the best records has; and by who says them in these hits.
-
-        Small talk around the question does not count. A topic says less than the words: many texts are about the same.
-        One that is definite and that no record is about says most.
-        """
-        question = self.question
-        if not self.found:
-            # "How old am I?" may have been answered in words that nothing connects with it.
-            untold = question.personal and not any(map(is_definite, question.terms))
-            return _PRESENCE_UNTOLD if untold else 0.0
-        if question.overview:
-            return 1.0
-        scores = self.signals["terms"]
-        best = heapq.nlargest(_PRESENCE_ABOUT, range(len(self.found)), key=scores.__getitem__)
-        weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.candidates.held]
-        asked = [at for at in range(len(question.terms)) if at not in question.aside]
-        own = [at for at in asked if not is_topic(question.terms[at])]
-        # No record has all the words of a long question.
-        long = math.sqrt(max(1.0, len(own) / _PRESENCE_LONG))
-        words = min(self._share(own, best[:_PRESENCE_BEST], weights) * long, 1.0)
-        topics = [at for at in asked if is_topic(question.terms[at])]
-        about = self._share(topics, best if question.personal else best[:_PRESENCE_BEST], weights)
-        presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)
-        if not question.parts:
-            known = [bool(self.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
-            if question.personal and not known:  # it may have been said in any words
-                presence = max(presence, _PRESENCE_UNTOLD)
-            elif known and 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
-                presence *= _PRESENCE_MISSING
-        if self._is_said_by_others(hits, asked, weights):
-            presence *= _PRESENCE_ANOTHERS
-        if not question.asks and len(own) > _PRESENCE_LONG:
-            return max(presence, _PRESENCE_UNKNOWN)  # nobody said what is looked for
-        if self.candidates.cosines:
-            presence = (presence or _PRESENCE_NOWHERE) * self._nearness()
-        return presence
-
-    def _nearness(self) -> float:
-        """How far the nearest record stands out from all that the vectors named, beside how far an answer does; 1 at most.
-
-        It is measured on the way from their mean to the question itself: cosines of two models mean different things.
-        """
-        cosines = self.candidates.cosines.values()
-        # Of several sentences nobody knows which one is to be answered; and among a few records none stands out.
-        if not self.question.asked or len(cosines) <= _DEPTH:
-            return 1.0
-        mean = sum(cosines) / len(cosines)
-        missing = max(0.0, 1 - (max(cosines) - mean) / (1 - mean) / _PRESENCE_NEAR) if mean < 1 else 0.0
-        return 1 - self.trust * missing
-
-    def named_speakers(self, hits: Sequence[tuple[int, Record]]) -> set[str]:
-        """The names of those who say these hits, as far as the question has them, as terms."""
-        said = {term for _, record in hits for term in terms_of(_speaker(record)) if len(term) > 1}
-        return said.intersection(self.question.terms)
-
-    def _is_said_by_others(
-        self, hits: Sequence[tuple[int, Record]], numbers: list[int], weights: list[float]
-    ) -> bool:
-        """Whether the question names one of the speakers, and others say what these terms are about.
-
-        Who asks somebody else for something says nothing about it.
-        """
-        named, terms = self.named_speakers(hits), self.question.terms
-        wanted = [at for at in numbers if self.candidates.held[at] and terms[at] not in named]
-        total = sum(weights[at] for at in wanted)
-        if not named or not total:
-            return False
-        shares: tuple[list[float], list[float]] = [], []  # of the others, and of whom the question names
-        for at, record in hits[:LOOKED_AT]:
-            if speaker := _speaker(record):
-                held = [weights[n] for n in wanted if self.found[at].counts[n]]
-                says = 0.0 if _ASKS.search(record.text) else sum(held) / total
-                shares[not named.isdisjoint(terms_of(speaker))].append(says)
-        others, own = (sum(heapq.nlargest(_SPOKEN_BEST, each)) for each in shares)
-        return others - own > _SPOKEN_MORE
-
-    def _share(self, numbers: list[int], best: list[int], weights: list[float]) -> float:
-        """The largest share of the weight of these terms that one of the records has."""
-        total = sum(weights[at] for at in numbers)
-        held = (sum(weights[at] for at in numbers if self.found[position].counts[at]) for position in best)
-        return max(held, default=0.0) / total if total else 0.0
-
 
 def rank(question: Question, candidates: Candidates) -> Ranking:
     """Fuse what is known of each candidate.
@@ -267,19 +161,6 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
     return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order)
-
-
-def _speaker(record: Record) -> str:
-    """Who says it: the name a message has, or what its text begins with."""
-    name = record.data.get("name") if isinstance(record.data, dict) else None
-    if isinstance(name, str) and name.casefold() not in _ROLES:
-        return name[:_LONGEST_SPEAKER]
-    said = _begins_with_speaker(record.text)
-    return said[1] if said else ""
-
-
-def _begins_with_speaker(text: str) -> re.Match[str] | None:
-    return _SPEAKER.match(text, 0, _LONGEST_SPEAKER)
 
 
 def importance(record: Record) -> float:
@@ -382,9 +263,7 @@ def _lexical_scores(
             holding[at] = True
     candidates = sum(holding)
     total = _MANY if max(held, default=0) > MOST else candidates
-    weights = [
-        _weight(n, total) * _weight_of_kind(term) for n, term in zip(held, question.terms, strict=True)
-    ]
+    weights = [weigh(n, total) * _weight_of_kind(term) for n, term in zip(held, question.terms, strict=True)]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]
     gains = _gains(columns, lengths, sum(lengths) / (candidates or 1), weights, K1, B)
     records = _sum(gains, len(found))
@@ -397,7 +276,7 @@ def _lexical_scores(
         return records, []
     # Sessions as documents; one is as long as what was found of it.
     columns = [sessions.sums(column) for column in columns]
-    weights = [_weight(len(column), size) for column in columns]
+    weights = [weigh(len(column), size) for column in columns]
     long = dict(sessions.sums(_nonzero(lengths)))
     lengths = [long.get(slot, 0) for slot in range(size)]
     return records, _sum(_gains(columns, lengths, sum(lengths) / size, weights, SESSION_K1, SESSION_B), size)
@@ -412,7 +291,7 @@ def _weight_of_kind(term: str) -> float:
     return SINGLE if len(term) == 1 and is_unspaced(term) else 1.0
 
 
-def _weight(held: int, total: int) -> float:
+def weigh(held: int, total: int) -> float:
     """What a term says that stands in `held` of `total` records: a rare one says more."""
     return math.log(1 + (total - min(held, total) + 0.5) / (held + 0.5))
 

@@ -21,6 +21,7 @@ from octavo.kernel.terms.topics import topic_name
 from octavo.kernel.text import content
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
+from octavo.search.presence import judge_presence
 from octavo.search.question import Filters, Question, queries
 from octavo.search.ranking import LOOKED_AT, RERANK, Ranking, Scored, rank, standard
 from octavo.util.tracing import Span, span
@@ -100,7 +101,7 @@ class Recall:
             self._tell(stages)
         return Recalled(
             hits,
-            ranked.presence([(at, record) for at, record, _ in first]),
+            judge_presence(ranked, first),
             stages if explain else None,
             ranked.candidates.notes,
             ranked.trust,

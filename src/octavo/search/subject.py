@@ -6,6 +6,7 @@
 import re
 from collections.abc import Collection
 
+from octavo.kernel.model import Record
 from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import is_unspaced, terms
@@ -76,6 +77,13 @@ _CLAUSE_END = re.compile(
     r"|(?:,|,?\s(?:and|but|so|while|because))\s+(?=(?:I|I'm|I've|we|my|mine|he|she|his|her)\b)|,\s+(?=[A-ZÀ-Ý])"
 )
 
+# Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了.
+_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
+_LONGEST_SPEAKER = 40
+_ROLES = frozenset(
+    ("user", "assistant", "system", "tool", "function", "developer", "human", "ai", "agent", "bot")
+)
+
 
 def asks_own(question: str, about: Collection[str]) -> bool:
     """Whether a question asks about the person whose memory it is, and nobody else; `about` are its terms."""
@@ -108,6 +116,20 @@ def subjects_of(text: str) -> set[str]:
     called = _CALLED.search(text) if found else None
     words = [word.casefold() for one in (found, called) if one for word in one.groups() if word]
     return {word for word in words if word not in STOP_WORDS}
+
+
+def speaker_of(record: Record) -> str:
+    """Who says it: the name a message has, or what its text begins with; "" where neither is there."""
+    name = record.data.get("name") if isinstance(record.data, dict) else None
+    if isinstance(name, str) and name.casefold() not in _ROLES:
+        return name[:_LONGEST_SPEAKER]
+    said = begins_with_speaker(record.text)
+    return said[1] if said else ""
+
+
+def begins_with_speaker(text: str) -> re.Match[str] | None:
+    """The name before a line of a transcript, if it is one."""
+    return _SPEAKER.match(text, 0, _LONGEST_SPEAKER)
 
 
 def _holds_any(clause: str, asked: Collection[str]) -> bool:

@@ -173,7 +173,7 @@ def _copy_unused(client: Any) -> Any:
     )
 
 
-# --- what a Redis is, what of it endangers records, and what removed records leave behind in it
+# --- what a Redis is, and what of it endangers records
 
 
 async def findings(connection: LoopClient, ttl: int | None) -> list[Finding]:
@@ -237,7 +237,7 @@ def _judge_memory(info: dict[str, Any]) -> Finding:
     limit = f"at most {most}" if info.get("maxmemory") else "no limit"
     warning = ""
     if policy not in {"noeviction", "unknown"}:
-        # Even volatile-* policies evict what has a ttl, one key at a time: a lane may go before its bodies.
+        # Even volatile-* policies evict what has a ttl, one key at a time: an index may go before its records.
         warning = (
             f"{policy} throws records away when memory runs short; CONFIG SET maxmemory-policy noeviction"
         )

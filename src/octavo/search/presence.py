@@ -1,0 +1,111 @@
+"""How likely it is that memory holds an answer at all: by the words and topics of the best, by who says them, and by meaning."""
+
+import heapq
+import math
+import re
+from collections.abc import Sequence
+
+from octavo.kernel.terms import is_topic
+from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.terms.topics import is_definite
+from octavo.search.ranking import LOOKED_AT, Ranking, Scored, weigh
+from octavo.search.subject import speaker_of
+
+_BEST, _ABOUT = 5, 12  # records looked at for the words, and for the topics
+_UNKNOWN = 0.5
+_LONG = 8  # words of a question
+_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
+_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
+_NEAR = 0.25  # of the way from the mean to the question is where the nearest stands if it answers
+_NOWHERE = 0.2  # of a question that shares nothing with any record, though vectors name some
+_ANOTHERS = 0.2  # of a question about one speaker, where others say what is asked for: so much more
+_SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
+_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
+_FEWEST = 100  # records to judge a term's rarity by, though fewer were found
+_FEW = 20  # records, among which none stands out
+_QUESTION_MARK = re.compile("[?？]")
+
+
+def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
+    """How likely it is that memory holds an answer: by the share of the question's words, and of its topics, that one
+    of the best records has; and by who says them in these hits.
+
+    Small talk around the question does not count. A topic says less than the words: many texts are about the same.
+    One that is definite and that no record is about says most.
+    """
+    question = ranked.question
+    if not ranked.found:
+        # "How old am I?" may have been answered in words that nothing connects with it.
+        untold = question.personal and not any(map(is_definite, question.terms))
+        return _UNTOLD if untold else 0.0
+    if question.overview:
+        return 1.0
+    scores = ranked.signals["terms"]
+    best = heapq.nlargest(_ABOUT, range(len(ranked.found)), key=scores.__getitem__)
+    weights = [weigh(n, max(len(ranked.found), _FEWEST)) for n in ranked.candidates.held]
+    asked = [at for at in range(len(question.terms)) if at not in question.aside]
+    own = [at for at in asked if not is_topic(question.terms[at])]
+    # No record has all the words of a long question.
+    long = math.sqrt(max(1.0, len(own) / _LONG))
+    words = min(_share(ranked, own, best[:_BEST], weights) * long, 1.0)
+    topics = [at for at in asked if is_topic(question.terms[at])]
+    about = _share(ranked, topics, best if question.personal else best[:_BEST], weights)
+    presence = 1 - (1 - words) * (1 - _TOPIC * about)
+    if not question.parts:
+        known = [bool(ranked.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
+        if question.personal and not known:  # it may have been said in any words
+            presence = max(presence, _UNTOLD)
+        elif known and 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
+            presence *= _MISSING
+    if _is_said_by_others(ranked, hits[:LOOKED_AT], asked, weights):
+        presence *= _ANOTHERS
+    if not question.asks and len(own) > _LONG:
+        return max(presence, _UNKNOWN)  # nobody said what is looked for
+    if ranked.candidates.cosines:
+        presence = (presence or _NOWHERE) * _nearness(ranked)
+    return presence
+
+
+def _nearness(ranked: Ranking) -> float:
+    """How far the nearest record stands out from all that the vectors named, beside how far an answer does; 1 at most.
+
+    It is measured on the way from their mean to the question itself: cosines of two models mean different things.
+    """
+    cosines = ranked.candidates.cosines.values()
+    # Of several sentences nobody knows which one is to be answered; and among a few records none stands out.
+    if not ranked.question.asked or len(cosines) <= _FEW:
+        return 1.0
+    mean = sum(cosines) / len(cosines)
+    missing = max(0.0, 1 - (max(cosines) - mean) / (1 - mean) / _NEAR) if mean < 1 else 0.0
+    return 1 - ranked.trust * missing
+
+
+def _is_said_by_others(
+    ranked: Ranking, hits: Sequence[Scored], numbers: list[int], weights: list[float]
+) -> bool:
+    """Whether the question names one of the speakers, and others say what these terms are about.
+
+    Who asks somebody else for something says nothing about it.
+    """
+    speakers = [set(terms_of(speaker_of(record))) for _, record, _ in hits]
+    terms = ranked.question.terms
+    named = {name for names in speakers for name in names if len(name) > 1}.intersection(terms)
+    wanted = [at for at in numbers if ranked.candidates.held[at] and terms[at] not in named]
+    total = sum(weights[at] for at in wanted)
+    if not named or not total:
+        return False
+    shares: tuple[list[float], list[float]] = [], []  # of the others, and of whom the question names
+    for (at, record, _), names in zip(hits, speakers, strict=True):
+        if names:
+            held = [weights[n] for n in wanted if ranked.found[at].counts[n]]
+            says = 0.0 if _QUESTION_MARK.search(record.text) else sum(held) / total
+            shares[not named.isdisjoint(names)].append(says)
+    others, own = (sum(heapq.nlargest(_SPOKEN_BEST, each)) for each in shares)
+    return others - own > _SPOKEN_MORE
+
+
+def _share(ranked: Ranking, numbers: list[int], best: list[int], weights: list[float]) -> float:
+    """The largest share of the weight of these terms that one of the records has."""
+    total = sum(weights[at] for at in numbers)
+    held = (sum(weights[at] for at in numbers if ranked.found[position].counts[at]) for position in best)
+    return max(held, default=0.0) / total if total else 0.0
