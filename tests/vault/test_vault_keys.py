@@ -105,7 +105,7 @@ def test_ids_where_case_is_not_told_apart(tmp_path, monkeypatch):
         return Path(where).name.casefold() in names
 
     folder = Folder(tmp_path)
-    folder.prepare()
+    folder.make()
     (tmp_path / "MD").mkdir()  # there, this is the folder md
     names = {}
     for id_ in ("alice", "Alice", "ALICE", "Team/x", "team/x", "team/X"):

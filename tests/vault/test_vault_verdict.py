@@ -4,23 +4,24 @@ import itertools
 
 import pytest
 
-from octavo.service.vault.ledger import Verdict, decide
+from octavo.service.vault.settling import Verdict, decide
 
 TEXTS = (None, "a", "b", "c")
 KNOWN = (None, {"a"}, {"a", "b"})
-EVERY = list(itertools.product(TEXTS, TEXTS, KNOWN, (False, True), (False, True)))
+EVERY = list(itertools.product(TEXTS, TEXTS, KNOWN, *[(False, True)] * 3))
 
 
-@pytest.mark.parametrize(("file", "store", "known", "unconfirmed", "buried"), EVERY)
-def test_nothing_unseen_gives_way_unkept(file, store, known, unconfirmed, buried):
-    verdict = decide(file, store, known, unconfirmed=unconfirmed, buried=buried)
+@pytest.mark.parametrize(("file", "store", "known", "unconfirmed", "buried", "asked"), EVERY)
+def test_nothing_unseen_gives_way_unkept(file, store, known, unconfirmed, buried, asked):
+    verdict = decide(file, store, known, unconfirmed=unconfirmed, buried=buried, asked=asked)
     seen = known or set()
     if verdict is Verdict.PULL:
         assert store is not None
+        assert not asked  # what a caller wants is done
         assert file is None or (file in seen and not unconfirmed)  # an edit is never pulled over
     if verdict is Verdict.REMOVE:
         assert file is None
-        assert store in seen
+        assert asked or store in seen
     if verdict is Verdict.UNLINK:
         assert file in seen
         assert store is None

@@ -25,13 +25,13 @@ from octavo.integrations.anthropic.texts import (
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
-from octavo.service.vault.documents import DocumentRecords, Held, parse
+from octavo.service.vault.documents import DocumentRecords, content_of, md5_of, number_of, parse
 
 _COLLECTION = "configs"
 _TRIES = 10  # of an edit that meets others
 
 #: What is at a path: a document, the documents below it by key, or nothing.
-Found: TypeAlias = Held | dict[str, Held] | None
+Found: TypeAlias = Record | dict[str, Record] | None
 
 
 class MemoryFiles(BoundStore):
@@ -85,7 +85,7 @@ class MemoryFiles(BoundStore):
         found = await self._look(below)
         if found is None:
             raise ToolError(f"The path {path} does not exist")
-        await self._remove([found] if isinstance(found, Held) else found.values())
+        await self._remove([found] if isinstance(found, Record) else found.values())
         return f"Successfully deleted {path}"
 
     @on_store_loop
@@ -106,7 +106,7 @@ class MemoryFiles(BoundStore):
             raise missing
         if new.startswith(f"{old}/"):
             raise ToolError(f"The path {command.old_path} cannot be moved into itself")
-        records = [each.record for each in ([found] if isinstance(found, Held) else found.values())]
+        records = [found] if isinstance(found, Record) else [*found.values()]
         gone = Remove(self._query(ids=tuple(record.id for record in records)), expect=len(records))
         added = Add([move_record(record, old, new) for record in records], expect=len(records))
         try:
@@ -127,12 +127,10 @@ class MemoryFiles(BoundStore):
     async def _look(self, below: str) -> Found:
         """What is at a path; the top is always a folder."""
         if below and (there := await self._store.find(self._query(ids=(address(below).key,)))):
-            return Held(there[0])
+            return there[0]
         start = folder_of(below)
         records = await self._store.find(self._query())
-        return {each.id: Held(each) for each in records if each.id.startswith(start)} or (
-            None if below else {}
-        )
+        return {each.id: each for each in records if each.id.startswith(start)} or (None if below else {})
 
     async def _folders_for(self, below: str) -> Add:
         """The folders that a path is in, to be kept; refused if one of them is a file."""
@@ -145,15 +143,15 @@ class MemoryFiles(BoundStore):
     async def _edit(self, path: str, change: Callable[[str], tuple[str, str]]) -> str:
         """Put a changed text in the place of a file's, and answer what is said of it; the one before stays as a version."""
         for _ in range(_TRIES):
-            held = _require(await self._look(strip_top(path)), path)
-            text, answer = change(text_of(held))
-            content, key, at = parse(text), held.record.id, now()
-            if content.md5 == held.md5:
+            old = _require(await self._look(strip_top(path)), path)
+            text, answer = change(text_of(old))
+            content, key, at = parse(text), old.id, now()
+            if content.md5 == md5_of(old):
                 return answer
-            times = (held.record.created_at, at)
-            new = self._documents.document(address(strip_top(to_path(key))), content, held.version + 1, times)
-            before = self._documents.version(key, held.content, held.version, "replaced", at)
-            gone = msgspec.structs.replace(self._documents.remove_op(_COLLECTION, key, held), expect=1)
+            version, times = number_of(old), (old.created_at, at)
+            new = self._documents.document(address(strip_top(to_path(key))), content, version + 1, times)
+            before = self._documents.version(key, content_of(old), version, "replaced", at)
+            gone = msgspec.structs.replace(self._documents.remove_op(_COLLECTION, key, old), expect=1)
             try:
                 await self._apply([before, gone, Add([new], expect=1)])
             except Conflict:  # others edited it: the change is made to what it says now
@@ -161,12 +159,12 @@ class MemoryFiles(BoundStore):
             return answer
         raise ToolError(f"The file {path} is edited by others all the time; try again")
 
-    async def _remove(self, files: Iterable[Held]) -> None:
+    async def _remove(self, files: Iterable[Record]) -> None:
         ops: list[Op] = []
-        for held in files:
-            key = held.record.id
+        for record in files:
+            key, version = record.id, number_of(record)
             if not key.endswith(f"/{FOLDER}"):
-                ops.append(self._documents.version(key, held.content, held.version, "deleted", now()))
+                ops.append(self._documents.version(key, content_of(record), version, "deleted", now()))
             ops.append(Remove(self._query(ids=(key,))))
         await self._apply(ops)
 
@@ -184,9 +182,9 @@ class MemoryFiles(BoundStore):
             raise ToolError(f"This cannot be kept: {error}") from error
 
 
-def _require(found: Found, path: str) -> Held:
+def _require(found: Found, path: str) -> Record:
     if found is None:
         raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-    if not isinstance(found, Held):
+    if not isinstance(found, Record):
         raise ToolError(f"The path {path} is not a file.")
     return found

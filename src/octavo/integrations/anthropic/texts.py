@@ -10,7 +10,7 @@ from anthropic.lib.tools import ToolError  # type: ignore[import-not-found]
 from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record
-from octavo.service.vault.documents import Held
+from octavo.service.vault.documents import content_of
 from octavo.service.vault.names import DocumentAddress, address_of
 
 _MOST_LINES = 999_999
@@ -55,10 +55,9 @@ def parents(below: str) -> list[str]:
     return [below[:at] for at, character in enumerate(below) if character == "/"]
 
 
-def text_of(held: Held) -> str:
+def text_of(record: Record) -> str:
     """What a file says, its front matter too."""
-    content = held.content
-    return content.head + content.body
+    return content_of(record).raw.decode()
 
 
 def move_record(record: Record, old: str, new: str) -> Record:
@@ -67,17 +66,17 @@ def move_record(record: Record, old: str, new: str) -> Record:
     return msgspec.structs.replace(record, id=address(below).key, updated_at=now())
 
 
-def tell_folder(path: str, below: str, documents: dict[str, Held]) -> str:
+def tell_folder(path: str, below: str, documents: dict[str, Record]) -> str:
     """What is in a folder and in the folders in it, each with its size; what is hidden is left out."""
     start = folder_of(below)
     tree: dict[str, str] = {}  # what is shown: its size
-    for key, held in documents.items():
+    for key, record in documents.items():
         parts = key.removeprefix(start).split("/")
         for depth in (1, 2):
             if len(parts) > depth:
                 tree["/".join(parts[:depth]) + "/"] = _FOLDER_SIZE
             elif len(parts) == depth:
-                tree["/".join(parts)] = _size(len(text_of(held).encode()))
+                tree["/".join(parts)] = _size(len(text_of(record).encode()))
     lines = [f"{size}\t{path}/{name}" for name, size in _sort_tree(tree)]
     head = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
     return "\n".join((head, f"{_FOLDER_SIZE}\t{path}", *lines))

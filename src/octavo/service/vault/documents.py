@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -118,44 +118,6 @@ class VaultStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
 
 
-class Held:
-    """A document as the store has it, or as it must have it if all went well; whoever wrote the record."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-
-    @functools.cached_property
-    def content(self) -> Content:
-        """What its file would say."""
-        text, head, front = self.record.text, self.record.data.get("head"), self.record.data.get("front")
-        if isinstance(head, str) and (content := parse(head + text)).body == text:
-            return content
-        try:
-            return compose(text, front if isinstance(front, dict) else {})
-        except InvalidRecord:  # a front matter that YAML cannot say
-            return compose(text, {})
-
-    @property
-    def md5(self) -> str:
-        """Of its file; without parsing what we wrote ourselves."""
-        head, stated = self.record.data.get("head"), self.stated_md5
-        if isinstance(head, str) and stated == Content(head, self.record.text, {}).md5:
-            return stated
-        return self.content.md5
-
-    @property
-    def stated_md5(self) -> str | None:
-        """What the record says of itself: nothing, or something wrong, where somebody else wrote or changed it."""
-        md5 = self.record.metadata.get("md5")
-        return md5 if isinstance(md5, str) else None
-
-    @property
-    def version(self) -> int:
-        """The number of its text."""
-        version = self.record.metadata.get("version")
-        return version if isinstance(version, int) and not isinstance(version, bool) else 1
-
-
 class DocumentRecords:
     """The documents of one scope as records: how they are asked for and written.
 
@@ -164,30 +126,31 @@ class DocumentRecords:
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._exact = exact_scope(scope)
-        self._anybody = self._exact if scope.user else msgspec.structs.replace(self._exact, user=None)
-
-    def all(self, collection: str, ids: Sequence[str] | None = None) -> Query:
-        """The question for these documents, or for all; of the answers, those count that are `drop_others`."""
-        scope = self._anybody if collection == "configs" else self._exact
-        return Query(collection=collection, ids=None if ids is None else tuple(ids), scope=scope)
-
-    def versions(self, key: str | None, ids: Iterable[str] | None = None) -> Query:
-        """The question for what a document, or any, said before; of the answers, those count that are `drop_others`."""
-        scope = msgspec.structs.replace(self._anybody, session=key)
-        return Query(collection="versions", ids=None if ids is None else tuple(ids), scope=scope)
-
-    def drop_others(self, found: Iterable[Record]) -> list[Record]:
-        """The documents, or versions of them, that are not those of a user's own vault, in the order they have."""
-        return [record for record in found if record.scope.user == self.scope_of(_key(record)).user]
-
-    def read_held(self, found: Iterable[Record]) -> dict[str, Held]:
-        """What the store has, by key."""
-        return {record.id: Held(record) for record in self.drop_others(found)}
 
     def scope_of(self, key: str) -> Scope:
         """Whose the document of this key is."""
         return self._scope if self._scope.user else msgspec.structs.replace(self._scope, user=user_of(key))
+
+    def every(self, collection: str) -> Query:
+        """The question for all documents; of the answers, those count that are `mine`."""
+        exact = exact_scope(self._scope)
+        anybody = collection == "configs" and not self._scope.user
+        scope = msgspec.structs.replace(exact, user=None) if anybody else exact
+        return Query(collection=collection, scope=scope)
+
+    def mine(self, record: Record) -> bool:
+        """Whether a document is not one of a user's own vault."""
+        return record.scope.user == self.scope_of(record.id).user
+
+    def one(self, collection: str, key: str, **where: str) -> Query:
+        """The question for one document."""
+        scope = exact_scope(self.scope_of(key))
+        return Query(collection=collection, ids=(key,), scope=scope, where=where)
+
+    def versions(self, key: str) -> Query:
+        """The question for what a document said before."""
+        scope = msgspec.structs.replace(exact_scope(self.scope_of(key)), session=key)
+        return Query(collection="versions", scope=scope)
 
     def document(
         self, address: DocumentAddress, content: Content, version: int, times: Sequence[datetime]
@@ -219,32 +182,42 @@ class DocumentRecords:
         )
         return Add([record])
 
-    def swap_ops(self, record: Record, old: Held | None) -> list[Op]:
-        """Put a record in the place of that one and no other; the last op's count says whether it went in.
-
-        The removal also tells a store that remembers what it was given that this may not be a repetition.
-        """
-        return [self.remove_op(record.collection, record.id, old), Add([record])]
+    def remove_op(self, collection: str, key: str, old: Record | None) -> Remove:
+        """Remove a document if it still is that one; None is none."""
+        md5 = "-" if old is None else old.metadata.get("md5")  # no text has that sum
+        where = {"md5": md5} if isinstance(md5, str) else {}  # a record that somebody else wrote has none
+        return Remove(self.one(collection, key, **where))
 
     def erase_ops(self, key: str) -> list[Op]:
         """Remove a document and all it ever said."""
-        scope = exact_scope(self.scope_of(key))
-        documents = [Query(collection=each, ids=(key,), scope=scope) for each in COLLECTIONS]
-        versions = Query(collection="versions", scope=msgspec.structs.replace(scope, session=key))
-        return [Remove(query) for query in (*documents, versions)]
-
-    def remove_op(self, collection: str, key: str, old: Held | None) -> Remove:
-        """Remove a document if it still is that one; None is none."""
-        md5 = "-" if old is None else old.stated_md5  # no text has that sum
-        where = {} if md5 is None else {"md5": md5}
-        return Remove(
-            Query(collection=collection, ids=(key,), scope=exact_scope(self.scope_of(key)), where=where)
-        )
+        return [Remove(self.versions(key)), *(Remove(self.one(each, key)) for each in COLLECTIONS)]
 
 
-def _key(record: Record) -> str:
-    """The key of a document, from its record or that of a version."""
-    return (record.scope.session or "") if record.collection == "versions" else record.id
+def content_of(record: Record) -> Content:
+    """What the file of a document says, from its record; whoever wrote that."""
+    text, head, front = record.text, record.data.get("head"), record.data.get("front")
+    if isinstance(head, str) and (content := parse(head + text)).body == text:
+        return content
+    try:
+        return compose(text, front if isinstance(front, dict) else {})
+    except InvalidRecord:  # a front matter that YAML cannot say
+        return compose(text, {})
+
+
+def md5_of(record: Record) -> str:
+    """Of the file that a record becomes; without parsing what we wrote ourselves."""
+    head, stated = record.data.get("head"), record.metadata.get("md5")
+    if isinstance(head, str) and isinstance(stated, str) and stated == Content(head, record.text, {}).md5:
+        return stated
+    return content_of(record).md5
+
+
+def number_of(record: Record | None) -> int:
+    """The version that a record keeps the text of; 0 for none."""
+    if record is None:
+        return 0
+    version = record.metadata.get("version")
+    return version if isinstance(version, int) and not isinstance(version, bool) else 1
 
 
 def version_id(version: int, md5: str, *, deleted: bool = False) -> str:
@@ -254,13 +227,13 @@ def version_id(version: int, md5: str, *, deleted: bool = False) -> str:
 
 def version_of(record: Record) -> DocumentVersion:
     """What a document said before, from its record."""
-    held = Held(record)
+    content = content_of(record)
     return DocumentVersion(
-        key=_key(record),
-        version=held.version,
+        key=record.scope.session or "",
+        version=number_of(record),
         reason=record.kind,
-        body=held.content.body,
-        front=held.content.front,
+        body=content.body,
+        front=content.front,
         replaced_at=record.created_at,
     )
 
@@ -282,12 +255,7 @@ def parse(text: str) -> Content:
 
 def compose(body: str, front: dict[str, Any] | None, old: Content | None = None) -> Content:
     """A file that says this. A head that still holds is kept as it was typed; `front=None` keeps the old one."""
-    if not isinstance(body, str):
-        raise InvalidRecord(f"a document's body is text; got {type(body).__name__}")
-    try:
-        body.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidRecord(f"the text holds half a surrogate pair at {error.start}") from None
+    seal(Record(collection="configs", id="any", text=body))  # InvalidRecord for a text that no store keeps
     if front is None:
         front = old.front if old else {}
     else:

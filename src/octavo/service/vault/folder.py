@@ -20,8 +20,9 @@ from octavo.util.system import WARY
 _MADE = ("", *TOPS, "md/users", "knowledge/experiences", "knowledge/facts")
 _TEMPORARY = ".octavo-"
 _STALE_SECONDS = 3600.0
-_DEEPEST = 32  # folders in folders; a loop of mounts must end
 _MOST_BYTES = 16 * 2**20  # no store keeps more in one record
+ROUNDS = 3  # of what somebody else changes in the same moment
+_RACY_NS = 2 * 10**9  # some file systems tell times in steps of two seconds
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -42,6 +43,10 @@ class Stamp(msgspec.Struct, frozen=True):
         """When the file was last written, as its file system tells it."""
         return datetime.fromtimestamp(self.mtime_ns / 10**9, UTC)
 
+    def is_sure(self, read_ns: int) -> bool:
+        """Whether an edit after this moment shows in the stamp; one in the very moment may not."""
+        return min(abs(read_ns - self.mtime_ns), abs(read_ns - self.ctime_ns)) > _RACY_NS
+
 
 class Problem(msgspec.Struct, frozen=True):
     """Something in the vault that is left alone, and why."""
@@ -51,24 +56,29 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Unusable(Exception):  # noqa: N818 - it never leaves the package
-    """What stands at a path is not a document anyone may read; `passing` says that it may be one in a moment."""
+    """What stands at a path is not a document anyone may read."""
 
-    def __init__(self, reason: str, *, passing: bool = False) -> None:
-        super().__init__(reason)
-        self.passing = passing
+
+class Changed(Unusable):
+    """Somebody changed the file in the same moment; it may be a document in the next."""
 
 
 class VaultScan(msgspec.Struct):
-    """What is in the vault: documents by key, what is wrong, and where nothing can be said of what is there."""
+    """What is in the vault: paths and stamps of documents by key, what is wrong, and where nothing can be said."""
 
     found: dict[str, tuple[str, Stamp]] = {}
     problems: list[Problem] = []
-    blocked: set[str] = set()  # keys whose files cannot be read
-    unlisted: list[str] = []  # folders that cannot be
+    hidden: list[str] = []  # files and folders that cannot be read
 
     def hides(self, key: str, path: str) -> bool:
         """Whether a document may be there although it was not found; it must not be taken for deleted."""
-        return key in self.blocked or any(path.startswith(f"{folder}/") for folder in self.unlisted)
+        return key not in self.found and any(f"{path}/".startswith(f"{each}/") for each in self.hidden)
+
+    def leave(self, path: str, error: Exception) -> None:
+        """Leave alone what is at this path, and say why."""
+        path = path.encode("utf-8", "replace").decode()
+        self.problems.append(Problem(path, _reason(error)))
+        self.hidden.append(path)
 
 
 class Folder:
@@ -77,75 +87,68 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def prepare(self) -> set[str]:
-        """Make the folders that are missing; answer which of the two at the top were."""
-        missing = {top for top in TOPS if not os.path.lexists(self.root / top)}
+    def lost_tops(self) -> set[str]:
+        """Which of the two folders at the top are missing."""
+        return {top for top in TOPS if not os.path.lexists(self.root / top)}
+
+    def make(self) -> None:
+        """Make the folders that are missing."""
         try:
             for name in _MADE:
                 # Below a link it would be made elsewhere; the root itself may be one.
                 if "/" not in name or not (self.root / name).parent.is_symlink():
                     make_folder(self.root / name)
         except OSError as error:
-            raise _failure(self.root, error) from error
-        return missing
+            raise write_error(self.root, error) from error
 
     def scan(self, known: dict[str, str]) -> VaultScan:
         """All documents, with their stamps, unread; of two files with one key, the `known` or the proper one counts."""
-        scan = VaultScan()
-        for top in TOPS:
-            self._walk(top, scan, known, 0)
+        scan, folders = VaultScan(), list(TOPS)
+        for folder in folders:
+            try:
+                with os.scandir(self._resolve(folder)) as listing:
+                    entries = sorted(listing, key=lambda entry: entry.name)
+            except FileNotFoundError:
+                if folder in TOPS:  # restored by the next sync: what was in it was not deleted one by one
+                    scan.hidden.append(folder)
+                continue
+            except (OSError, Unusable) as error:
+                scan.leave(folder, error)
+                continue
+            for entry in entries:
+                path = f"{folder}/{entry.name}"
+                # Hidden files, vim's swap files, emacs' locks; `~$` is a word processor's lock.
+                if entry.name.startswith((".", "~$")):
+                    _sweep(entry)
+                elif entry.name.endswith(SUFFIX):
+                    self._note(path, entry, scan, known)
+                elif entry.is_dir():
+                    folders.append(path)
         return scan
 
-    def _walk(self, folder: str, scan: VaultScan, known: dict[str, str], depth: int) -> None:
-        try:
-            with os.scandir(self.root / folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-            if os.path.realpath(self.root / folder) != self._resolve_folder(folder):
-                raise Unusable("a link to another folder is not followed")
-            if depth > _DEEPEST:
-                raise Unusable("too deep")
-        except FileNotFoundError:
-            if depth == 0:  # made or restored by the next sync; what was in it was not deleted one by one
-                scan.unlisted.append(folder)
-            return
-        except (OSError, Unusable) as error:
-            reason = f"cannot be listed: {error.strerror}" if isinstance(error, OSError) else str(error)
-            scan.problems.append(Problem(folder, reason))
-            scan.unlisted.append(folder)
-            return
-        for entry in entries:
-            # Hidden files, vim's swap files, emacs' locks and our own temporaries; `~$` is a word processor's lock.
-            if entry.name.startswith((".", "~$")):
-                continue
-            path = f"{folder}/{entry.name}"
-            if entry.name.endswith(SUFFIX):
-                self._note(path, entry, scan, known)
-            elif entry.is_dir():
-                self._walk(path, scan, known, depth + 1)
-
     def _note(self, path: str, entry: "os.DirEntry[str]", scan: VaultScan, known: dict[str, str]) -> None:
-        key = key_of(path)
         try:
             if path.encode("utf-8", "replace").decode() != path:
                 raise Unusable("the name is not UTF-8")
-            if key is None:
-                raise Unusable(_explain_misplaced(path))
+            if (key := key_of(path)) is None:
+                where = "documents of knowledge/ are in experiences/ or facts/; move it there"
+                name = "its name is no key that a document may have; rename it"
+                raise Unusable(where if path.startswith("knowledge/") else name)
             found = os.stat(self._target(path)) if entry.is_symlink() else entry.stat()  # noqa: PTH116
             _check_plain(path, found)
         except (Unusable, OSError) as error:
-            if isinstance(error, FileNotFoundError) and not entry.is_symlink():
-                return  # removed since it was listed
-            scan.problems.append(Problem(path.encode("utf-8", "replace").decode(), _reason(error)))
-            if key is not None:
-                scan.blocked.add(key)
+            if entry.is_symlink() or not isinstance(
+                error, FileNotFoundError
+            ):  # else removed since it was listed
+                scan.leave(path, error)
             return
         if key in scan.found:
-            other = scan.found[key][0]
-            preferred = (known.get(key), address_of(key).path)
-            if path not in preferred or other == preferred[0]:
-                scan.problems.append(Problem(path, f"{other} is the same document, {key!r}; rename one"))
+            other, preferred = scan.found[key][0], (known.get(key), address_of(key).path)
+            ours = path in preferred and other != preferred[0]
+            named, counts = (other, path) if ours else (path, other)
+            scan.problems.append(Problem(named, f"{counts} is the same document, {key!r}; rename one"))
+            if not ours:
                 return
-            scan.problems.append(Problem(other, f"{path} is the same document, {key!r}; rename one"))
         scan.found[key] = (path, Stamp.of(found))
 
     def locate(self, address: DocumentAddress) -> str:
@@ -167,25 +170,21 @@ class Folder:
 
     def read(self, path: str) -> tuple[bytes, Stamp] | None:
         """The bytes of a file, None when there is none; Unusable when they are nobody's to read or still being written."""
-        fd = -1
         try:
-            # Not warily, a pipe in the place of a file would hang the service.
-            fd = os.open(self._target(path), os.O_RDONLY | WARY)
-            before = os.fstat(fd)
-            _check_plain(path, before)
-            with open(fd, "rb", closefd=False) as file:
-                raw = file.read(_MOST_BYTES + 1)
-            if Stamp.of(os.fstat(fd)) != Stamp.of(before):
-                raise Unusable("it is being written", passing=True)
+            with open(self._target(path), "rb", opener=_open_warily) as file:
+                for _ in range(ROUNDS):
+                    before = os.fstat(file.fileno())
+                    _check_plain(path, before)
+                    file.seek(0)
+                    raw = file.read(_MOST_BYTES + 1)
+                    if Stamp.of(os.fstat(file.fileno())) == Stamp.of(before):
+                        return raw, Stamp.of(before)
+                raise Changed("it is being written")
         except OSError as error:
             gone = isinstance(error, FileNotFoundError | NotADirectoryError)
             if gone and not os.path.lexists(self.root / path):
                 return None
             raise Unusable(_reason(error)) from error
-        finally:
-            if fd >= 0:
-                os.close(fd)
-        return raw, Stamp.of(before)
 
     def stage(self, path: str, raw: bytes) -> Path:
         """Bytes on the disk beside the file whose place they will take: what can go wrong with a disk goes wrong here."""
@@ -196,7 +195,7 @@ class Folder:
             self._target(path)  # again: the folders are there now, and may be links
             stage_file(staged, [raw], target)
         except OSError as error:
-            raise _failure(self.root / path, error) from error
+            raise write_error(self.root / path, error) from error
         return staged
 
     def replace(self, path: str, staged: Path, expected: Stamp | None) -> Stamp:
@@ -212,9 +211,9 @@ class Folder:
             sync_folder(target.parent)
             return Stamp.of(target.stat())
         except FileNotFoundError as error:
-            raise Unusable("somebody removed it in the same moment", passing=True) from error
+            raise Changed("somebody removed it in the same moment") from error
         except OSError as error:
-            raise _failure(self.root / path, error) from error
+            raise write_error(self.root / path, error) from error
 
     def unlink(self, path: str, expected: Stamp) -> None:
         """Remove the file; Unusable if somebody changed it meanwhile."""
@@ -225,33 +224,47 @@ class Folder:
                 target.unlink(missing_ok=True)
                 sync_folder(target.parent)
         except OSError as error:
-            raise _failure(target, error) from error
+            raise write_error(target, error) from error
 
-    def sweep(self) -> None:
-        """Remove what killed processes left half written."""
-        old = time.time() - _STALE_SECONDS
-        for folder, _, names in os.walk(self.root):
-            for path in (Path(folder, name) for name in names if name.startswith(_TEMPORARY)):
-                with suppress(OSError):
-                    if path.stat().st_mtime < old:
-                        path.unlink()
-
-    def _resolve_folder(self, folder: str) -> str:
-        """Where a folder of the vault is if no link leads away from there; the root itself may be a link."""
-        return os.path.normpath(os.path.join(os.path.realpath(self.root), folder))  # noqa: PTH118
+    def _resolve(self, folder: str) -> str:
+        """Where a folder of the vault is; Unusable when a link leads away from there. The root itself may be a link."""
+        proper = os.path.normpath(os.path.join(os.path.realpath(self.root), folder))  # noqa: PTH118
+        if os.path.realpath(self.root / folder) != proper:
+            raise Unusable(f"{folder} is a link; a link to another folder is not followed")
+        return proper
 
     def _target(self, path: str) -> str:
         """Where the file really is; Unusable when that is outside of the vault."""
         folder, _, name = path.rpartition("/")
-        proper = self._resolve_folder(folder)
-        if os.path.realpath(self.root / folder) != proper:
-            raise Unusable(f"{folder} is a link; a link to another folder is not followed")
-        target = os.path.join(proper, name)  # noqa: PTH118
+        target = os.path.join(self._resolve(folder), name)  # noqa: PTH118
         if os.path.islink(target):  # noqa: PTH114
             target = os.path.realpath(target)
-            if not target.startswith(f"{self._resolve_folder('')}{os.sep}"):
+            if not target.startswith(f"{os.path.realpath(self.root)}{os.sep}"):
                 raise Unusable("it is a link out of the vault")
         return target
+
+
+def write_error(path: Path, error: OSError) -> StoreError:
+    """What is told when a file or folder of the vault cannot be written, with the cure."""
+    cure = {
+        errno.ENOSPC: "; make room on this disk",
+        errno.EACCES: "; let this user write there",
+        errno.EROFS: "; mount it for writing",
+        errno.EEXIST: "; something else has that name",
+        errno.ENOTDIR: "; something else has that name",
+    }.get(error.errno or 0, "")
+    return StoreError(f"the vault cannot write {path}: {error.strerror or error}{cure}")
+
+
+def _open_warily(path: str, flags: int) -> int:
+    return os.open(path, flags | WARY)  # or a pipe in the place of a file would hang the service
+
+
+def _sweep(entry: "os.DirEntry[str]") -> None:
+    """Remove what a killed process left half written."""
+    with suppress(OSError):
+        if entry.name.startswith(_TEMPORARY) and entry.stat().st_mtime < time.time() - _STALE_SECONDS:
+            Path(entry).unlink()
 
 
 def _check_plain(path: str, found: os.stat_result) -> None:
@@ -270,27 +283,10 @@ def _check_unchanged(target: Path, expected: Stamp | None) -> None:
     except (FileNotFoundError, NotADirectoryError):
         found = None
     if found != expected:
-        raise Unusable("somebody changed it in the same moment", passing=True)
-
-
-def _failure(path: Path, error: OSError) -> StoreError:
-    cure = {
-        errno.ENOSPC: "; make room on this disk",
-        errno.EACCES: "; let this user write there",
-        errno.EROFS: "; mount it for writing",
-        errno.EEXIST: "; something else has that name",
-        errno.ENOTDIR: "; something else has that name",
-    }.get(error.errno or 0, "")
-    return StoreError(f"the vault cannot write {path}: {error.strerror or error}{cure}")
+        raise Changed("somebody changed it in the same moment")
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "it is a link to nothing"
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-
-
-def _explain_misplaced(path: str) -> str:
-    if path.startswith("knowledge/"):
-        return "documents of knowledge/ are in experiences/ or facts/; move it there"
-    return "its name is no key that a document may have; rename it"

@@ -1,383 +1,343 @@
-"""Bringing single documents together: the file, the record and the entry in metadata.json. The caller holds the lock.
+"""Bringing a document together: its file, its record and its entry in metadata.json. The caller holds the lock.
 
-A sync settles what files and store say; a put or a removal settles one document on what the caller wants. The order is
-always store, then file, then metadata.json. Whoever is killed in between leaves a state that `decide` reads rightly: what
-was done already is found to be the same on both sides.
+`decide` is the table of docs/vault.md ("Which text wins"); all else here carries out what it says. A sync settles what file
+and store say. A put and a removal settle what the caller asks for, as if the file said it. The order is always store, then
+file, then entry. Whoever is killed in between leaves a state that `decide` reads rightly: what was done already is found to
+be the same on both sides.
 """
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from octavo.errors import Conflict, InvalidRecord, StoreError, StoreUnavailable
-from octavo.kernel.codec import seal
-from octavo.kernel.model import Op
-from octavo.kernel.ports import Queues, Store, Written, walk, write_ops
+from octavo.errors import Conflict, StoreUnavailable
+from octavo.kernel.model import Add, Op, Record
+from octavo.kernel.ports import Queues, Store, WriteStatus, write_ops
 from octavo.service.vault.documents import (
-    COLLECTIONS,
     Content,
     Document,
     DocumentRecords,
-    Held,
     Reason,
-    SyncReport,
-    compose,
+    content_of,
+    md5_of,
+    number_of,
+    parse,
     version_id,
 )
-from octavo.service.vault.folder import Folder, Problem, Unusable
-from octavo.service.vault.ledger import FoundFile, Ledger, LedgerEntry, Verdict, decide, look, read_document
-from octavo.service.vault.names import DocumentAddress, address_of
+from octavo.service.vault.folder import ROUNDS, Changed, Folder, Stamp, Unusable
+from octavo.service.vault.ledger import LedgerEntry
+from octavo.service.vault.names import DocumentAddress, key_of
 
 T = TypeVar("T")
-_log = logging.getLogger("octavo.vault")
-_MOST_EARLIER = 50  # a document that is put again and again while the store is down
-_ROUNDS = 3
+
+
+class Verdict(Enum):
+    """What is done about one document."""
+
+    FORGET = "forget"  # it is nowhere: nothing to remember
+    SAME = "same"
+    PUSH = "pushed"  # the file's text goes to the store
+    PULL = "pulled"  # the store's text goes to the file
+    CONFLICT = "conflicts"  # both changed: the file's text wins, the store's is kept as a version
+    REMOVE = "removed"  # the file was deleted: so is the record
+    UNLINK = "unlinked"  # the document was deleted elsewhere: so is the file
+
+
+_WRITES = (Verdict.PUSH, Verdict.CONFLICT, Verdict.REMOVE)  # the record changes
+
+
+def decide(
+    file: str | None,
+    store: str | None,
+    known: Collection[str | None] | None,
+    *,
+    unconfirmed: bool = False,
+    buried: bool = False,
+    asked: bool = False,
+) -> Verdict:
+    """What to do, given the md5 of the file's text and of the store's, None where there is none.
+
+    `known` are the texts this vault has had in both, None when it never had the document. `unconfirmed` says that the
+    newest of them is not known to have reached the store, `buried` that the store remembers deleting the file's text.
+    A record that is merely missing was lost with its database, and comes back from the file. `asked` says that a caller
+    wants the file's text, or wants it gone, whatever the store says.
+    """
+    if file == store:
+        return Verdict.FORGET if file is None else Verdict.SAME
+    if store is None:
+        gone = known is not None and file in known and not unconfirmed and buried
+        return Verdict.UNLINK if gone else Verdict.PUSH
+    if file is None:
+        # Somebody changed what somebody else deleted: a text that nobody here has seen is not deleted unseen.
+        return Verdict.REMOVE if asked or (known is not None and store in known) else Verdict.PULL
+    if known is None:
+        return Verdict.CONFLICT
+    if store in known:
+        return Verdict.PUSH
+    return Verdict.PULL if file in known and not (unconfirmed or asked) else Verdict.CONFLICT
+
+
+class DocumentState(msgspec.Struct):
+    """A document on its three sides: its file, its record, and what metadata.json remembers of both."""
+
+    address: DocumentAddress
+    path: str  # where the file is, or would be
+    entry: LedgerEntry | None
+    file: Content | None = None
+    stamp: Stamp | None = None  # of the file
+    sure: bool = False  # whether an edit since it was read shows in the stamp
+    record: Record | None = None
+    verdict: Verdict = Verdict.SAME  # how it was settled
+    stored: bool = True  # whether the store is known to have taken that
+
+    @property
+    def settled(self) -> LedgerEntry | None:
+        """The entry, if the file says what this vault last sent to the store or had from it."""
+        return self.entry if self.file and self.entry and self.file.md5 == self.entry.md5 else None
+
+    @property
+    def document(self) -> Document:
+        """The document as its file says it, or else the record; one of them must be there."""
+        content, entry, record = self.file, self.settled, self.record
+        status: WriteStatus = "stored"
+        if content and entry:
+            version, updated_at = entry.version, entry.updated_at
+            status = "stored" if entry.synced else "queued"
+        elif content and self.stamp:
+            version = (self.entry.version if self.entry else 0) + 1
+            updated_at, status = self.stamp.written_at, "queued"
+        elif record:
+            content, version = content_of(record), number_of(record)
+            updated_at = record.updated_at or record.created_at
+        else:
+            raise LookupError(self.address.key)
+        return Document(
+            key=self.address.key,
+            kind=self.address.kind,
+            body=content.body,
+            front=content.front,
+            updated_at=updated_at,
+            version=version,
+            status=status,
+        )
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One document, what is to be done about it, and the ops that do it."""
+    """What is done about one document, and the ops that do it."""
 
-    found: FoundFile
-    held: Held | None
     verdict: Verdict
     after: Content | None  # what the file says then
-    version: int  # and which version that is
+    record: Record | None  # what the store has then
     ops: list[Op]
-
-    @property
-    def writes(self) -> bool:
-        """Whether the record changes; the count of the last op then says if somebody else was faster."""
-        return self.verdict in (Verdict.PUSH, Verdict.CONFLICT, Verdict.REMOVE)
-
-    def has_lost(self, answer: Written) -> bool:
-        """Whether somebody else was faster."""
-        return self.writes and answer.stored and not answer.counts[-1]
 
 
 class Settler:
-    """Settles documents of one vault."""
+    """Settles documents of one vault, one at a time or many at once."""
 
     def __init__(
         self,
         folder: Folder,
-        ledger: Ledger,
         records: DocumentRecords,
         store: Store,
         clock: Callable[[], datetime],
         patience_seconds: float,
     ) -> None:
         self._folder = folder
-        self._ledger = ledger
         self._records = records
         self._store = store
         self._clock = clock
         self._patience_seconds = patience_seconds
 
-    # One document, as a caller wants it.
-
-    async def put(self, address: DocumentAddress, body: str, front: dict[str, Any] | None) -> Document:
-        """Keep a text in the file, and in the store now or later.
-
-        The file is made ready before the store is asked and takes its place after: whichever of the two refuses a text,
-        the other does not have it.
-        """
-        found = await asyncio.to_thread(self.read, address)
-        content, at = compose(body, front, found.content), self._clock()
-        seal(self._records.document(address, content, 1, (at, at)))  # or refused before anything is changed
-        if found.settled and found.md5 == content.md5:
-            return found.document
-        staged = await asyncio.to_thread(self._folder.stage, found.path, content.raw)
+    def look(
+        self, address: DocumentAddress, entry: LedgerEntry | None, path: str | None = None
+    ) -> DocumentState:
+        """Read the document's file; Unusable when it cannot be a document. Blocking."""
+        if path is None:
+            # A damaged metadata.json may name any file: only one that has this key is believed.
+            mine = entry is not None and key_of(entry.path) == address.key
+            there = entry if mine and entry and (self._folder.root / entry.path).exists() else None
+            path = there.path if there else self._folder.locate(address)
+        read_ns, read = time.time_ns(), self._folder.read(path)
+        if read is None:
+            return DocumentState(address, path, entry)
+        raw, stamp = read
         try:
-            done = await self._send_or_keep(found, content)
-        except BaseException:
-            await asyncio.to_thread(staged.unlink, missing_ok=True)
-            raise
-        new = await asyncio.to_thread(self._put_file, found, content, staged)
-        if done is None:
-            return new.document
-        plan, stored = done
-        entry = self._entry(new, plan, stored=stored)
-        try:
-            await asyncio.to_thread(self._ledger.save, {**self._ledger.entries, address.key: entry})
-        except StoreError as error:  # the document is where it should be, and the next sync finds it there
-            _log.warning("the document %r was put, and not noted: %s", address.key, error)
-        return msgspec.structs.replace(new, entry=entry).document
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            raise Unusable(f"byte {error.start} is not UTF-8; save the file as UTF-8") from None
+        if "\0" in text:
+            raise Unusable("it holds a NUL character")
+        return DocumentState(address, path, entry, parse(text), stamp, stamp.is_sure(read_ns))
 
-    async def remove(self, address: DocumentAddress) -> bool:
-        """Delete the record and the file; the text is kept as a version first."""
-        found = await asyncio.to_thread(self.read, address)
-        plan, stored = await self._send(found, None)
-        entries = dict(self._ledger.entries)
-        await asyncio.to_thread(self._finish, plan, stored, entries)
-        await asyncio.to_thread(self._ledger.save, entries)
-        return plan.verdict is not Verdict.FORGET
+    async def settle(
+        self,
+        address: DocumentAddress,
+        entries: dict[str, LedgerEntry],
+        path: str | None = None,
+        wanted: Callable[[Content | None], Content | None] | None = None,
+    ) -> DocumentState:
+        """Bring one document together, and note in the entries what it has come to.
 
-    async def _send_or_keep(self, found: FoundFile, content: Content) -> tuple[Plan, bool] | None:
-        """What was sent, and whether it arrived. None while the store is away: the file will have the text for both."""
-        try:
-            return await self._send(found, content)
-        except StoreUnavailable as error:
-            if found.content is not None and not found.settled and found.md5 != content.md5:
-                # The edited text is nowhere else: it must wait in a queue at least, or nothing is done.
-                version = (found.entry.version if found.entry else 0) + 1
-                kept = self._records.version(found.key, found.content, version, "replaced", self._clock())
-                await self._with_timeout(write_ops(self._store, [kept]))
-            _log.debug("the document %r waits for the next sync: %s", found.key, error)
-            return None
-
-    async def _send(self, found: FoundFile, after: Content | None) -> tuple[Plan, bool]:
-        """Have the store say this, None being nothing: what was done, and whether it arrived or waits in a queue.
-
-        At first blindly, where the file tells what the store has: such a write can wait in a queue, and replaces no other
-        text than that. Where it does not, or the store turns out to have another one, that is read.
+        What is `wanted` is made of what the file says, None being nothing; else it is what file and store say. A wanted
+        text is made ready beside the file before the store is asked, and takes the file's place after: whichever of the
+        two refuses it, the other does not have it.
         """
-        nothing = after is not None and found.content is None and found.entry is None
-        blindly = found.settled or nothing
-        for _ in range(_ROUNDS):
-            if blindly:
-                held = None if found.content is None else self._as_noted(found)
-            else:
-                held = (await self._with_timeout(self._find_held([found.address]))).get(found.key)
-            plan = self._plan(found, held, _decide_wanted(found, held, after), after)
-            answer = Written("stored", [])
-            if plan.ops:
-                answer = await self._with_timeout(write_ops(self._store, plan.ops))
-            if not plan.has_lost(answer):
-                return plan, answer.stored
-            blindly = False
-        raise Conflict(f"the document {found.key!r} is changed again and again by somebody else; try again")
-
-    async def _with_timeout(self, work: Coroutine[Any, Any, T]) -> T:
-        """The store's answer; one without a queue, which bounds its own waiting, is not waited for without end."""
-        return await (
-            work if isinstance(self._store, Queues) else answer_within(self._patience_seconds, work)
-        )
-
-    def _as_noted(self, found: FoundFile) -> Held | None:
-        """The document as the store has it if nobody else has changed it since the file was last settled."""
-        entry, content = found.entry, found.content
-        if entry is None or content is None:
-            return None
-        times = (entry.created_at, entry.updated_at)
-        return Held(self._records.document(found.address, content, entry.version, times))
-
-    def read(self, address: DocumentAddress) -> FoundFile:
-        """The document's file and what is noted of it. Blocking."""
-        return read_document(self._folder, address, self._ledger.load().get(address.key))
-
-    # Many documents, as files and store say.
-
-    async def settle(self, keys: Sequence[str], paths: Mapping[str, str], report: SyncReport) -> list[str]:
-        """Bring these documents together, and answer the keys of those that somebody else changed meanwhile.
-
-        `paths` are files that are known to be theirs.
-        """
-        found = await asyncio.to_thread(self._look, keys, paths, report)
-        held = await self._find_held([each.address for each in found])
-        buried = await self._find_deleted(found, held)
-        plans = []
-        for each in found:
-            theirs, entry = held.get(each.key), each.entry
-            verdict = decide(
-                each.md5,
-                theirs.md5 if theirs else None,
-                entry.known if entry else None,
-                unconfirmed=entry is not None and not entry.synced,
-                buried=each.key in buried,
-            )
-            pulled = theirs is not None and verdict is Verdict.PULL
-            after = theirs.content if theirs and pulled else each.content
-            plans.append(self._plan(each, theirs, verdict, None if verdict is Verdict.UNLINK else after))
-        outcomes = await self._apply(plans, report)
-        return await asyncio.to_thread(self._finish_all, outcomes, report)
-
-    def _look(self, keys: Iterable[str], paths: Mapping[str, str], report: SyncReport) -> list[FoundFile]:
-        entries, found = self._ledger.load(), []
-        for address in map(address_of, keys):
-            path = paths.get(address.key)
+        for round_ in range(ROUNDS):
+            staged = None
             try:
-                found.append(look(self._folder, address, entries.get(address.key), path))
-            except Unusable as error:
-                report.problems.append(Problem(path or address.path, str(error)))
-        return found
-
-    async def _find_held(self, addresses: Sequence[DocumentAddress]) -> dict[str, Held]:
-        """What the store has of these documents, by key."""
-        held: dict[str, Held] = {}
-        for collection in COLLECTIONS:
-            ids = [each.key for each in addresses if each.collection == collection]
-            if ids:
-                held |= self._records.read_held(await self._store.find(self._records.all(collection, ids)))
-        return held
-
-    async def _find_deleted(self, found: Sequence[FoundFile], held: Mapping[str, Held]) -> set[str]:
-        """Of the documents the store does not have, those whose text it remembers deleting."""
-        missing = {
-            each.key: version_id(each.entry.version, each.entry.md5, deleted=True)
-            for each in found
-            if each.settled and each.entry is not None and each.key not in held
-        }
-        if not missing:
-            return set()
-        query = self._records.versions(None, set(missing.values()))
-        graves = self._records.drop_others(await self._store.find(query))
-        return {
-            str(grave.scope.session) for grave in graves if missing.get(grave.scope.session or "") == grave.id
-        }
-
-    async def _apply(self, plans: Sequence[Plan], report: SyncReport) -> list[tuple[Plan, Written]]:
-        """Write what the plans say, all in one go if that is possible."""
-        ops = [op for plan in plans for op in plan.ops]
-        try:
-            answer = await write_ops(self._store, ops) if ops else Written("stored", [])
-        except StoreUnavailable:
-            raise
-        except (StoreError, InvalidRecord) as error:
-            if len(plans) == 1:
-                report.problems.append(Problem(plans[0].found.path, str(error)))
-                return []
-            return [each for plan in plans for each in await self._apply([plan], report)]
-        outcomes, at = [], 0
-        for plan in plans:
-            outcomes.append((plan, Written(answer.status, answer.counts[at : at + len(plan.ops)])))
-            at += len(plan.ops)
-        return outcomes
-
-    def _finish_all(self, outcomes: Sequence[tuple[Plan, Written]], report: SyncReport) -> list[str]:
-        """Bring the files and metadata.json up to what was written; which of them somebody else was faster with. Blocking."""
-        lost, entries = [], dict(self._ledger.entries)
-        try:
-            for plan, answer in outcomes:
-                key, verdict = plan.found.key, plan.verdict
-                if plan.has_lost(answer):
-                    lost.append(key)
-                    continue
+                state = await asyncio.to_thread(self.look, address, entries.get(address.key), path)
+                after = state.file if wanted is None else wanted(state.file)
+                if wanted is not None and after is not None:
+                    if state.settled and after == state.file:
+                        return state
+                    staged = await asyncio.to_thread(self._folder.stage, state.path, after.raw)
                 try:
-                    self._finish(plan, answer.stored, entries)
-                except Unusable:
-                    lost.append(key)
-                    continue
-                except StoreError as error:  # one folder that may not be written must not hold up all others
-                    report.problems.append(Problem(plan.found.path, str(error)))
-                    continue
-                if verdict is Verdict.SAME:
-                    report.unchanged += 1
-                elif verdict is not Verdict.FORGET:
-                    getattr(report, verdict.value).append(key)
-                if plan.writes and not answer.stored:
-                    report.pending.append(key)
-        finally:
-            self._ledger.save(entries)
-        return lost
+                    plan = await self._send(state, after, asked=wanted is not None, blindly=round_ == 0)
+                except StoreUnavailable:
+                    if after is None or staged is None:
+                        raise
+                    await self._keep_edit(state, after)  # and the next sync sends the file
+                    return await asyncio.to_thread(self._put_file, state, after, staged)
+                if plan is not None:
+                    return await asyncio.to_thread(self._finish, state, plan, entries, staged)
+            except Changed:
+                continue
+            finally:
+                if staged is not None:
+                    await asyncio.to_thread(staged.unlink, missing_ok=True)
+        raise Conflict(f"the document {address.key!r} is changed again and again by somebody else; try again")
 
-    async def list_digests(self, report: SyncReport) -> dict[str, str]:
-        """The md5 of every document the store has, by key."""
-        listed: dict[str, str] = {}
-        for collection in COLLECTIONS:
-            async for page in walk(self._store, self._records.all(collection), 200):
-                for record in self._records.drop_others(page):
-                    try:
-                        fits = address_of(record.id).collection == collection
-                    except InvalidRecord:
-                        fits = False
-                    if fits:
-                        listed[record.id] = Held(record).md5
-                    else:
-                        where = f"{collection} {record.id!r:.80}"
-                        report.problems.append(Problem(where, "this record's key is that of no file"))
-        return listed
+    async def _send(
+        self, state: DocumentState, after: Content | None, *, asked: bool, blindly: bool
+    ) -> Plan | None:
+        """Have the store say this, or decide to take what it says: what was done. None when somebody else was faster.
 
-    # What both have in common.
+        What is asked for is sent `blindly` where the file tells what the store has: such a write can wait in a queue, and
+        replaces no other text than that. Where it does not, or the store turned out to have another one, that is read.
+        """
+        buried = False
+        if asked and blindly and state.file and (entry := state.settled):
+            times = (entry.created_at, entry.updated_at)
+            state.record = self._records.document(state.address, state.file, entry.version, times)
+        elif state.file or state.entry or after is None or not blindly:
+            state.record = await self._wait(self.fetch(state.address), asked=asked)
+            buried = not asked and state.record is None and await self._is_buried(state)
+        plan = self._plan(state, after, asked=asked, buried=buried)
+        state.verdict = plan.verdict
+        if plan.ops:
+            answer = await self._wait(write_ops(self._store, plan.ops), asked=asked)
+            state.stored = answer.stored or plan.verdict not in _WRITES
+            if plan.verdict in _WRITES and answer.stored and not answer.counts[-1]:
+                return None
+        return plan
 
-    def _plan(self, found: FoundFile, held: Held | None, verdict: Verdict, after: Content | None) -> Plan:
-        """The ops that settle a document, every text that gives way kept as a version before."""
-        entry, key, at = found.entry, found.key, self._clock()
-        ours, theirs = (entry.version if entry else 0), (held.version if held else 0)
-        wanted, newest, ops = (after.md5 if after else None), max(ours, theirs), list[Op]()
-        if found.content is not None and found.md5 not in (wanted, held.md5 if held else None):
-            newest += not found.settled  # an edit that was never sent has a number of its own
-            reason: Reason = "deleted" if after is None else "replaced"
-            number = ours if found.settled else newest
-            ops.append(self._records.version(key, found.content, number, reason, at))
-        plan = Plan(found, held, verdict, after, max(theirs, 1), ops)
-        if not plan.writes:
-            return plan
-        again = entry is not None and wanted == entry.md5  # sent before, and not known to have arrived
-        if held is not None:
-            reason = "conflict" if verdict is Verdict.CONFLICT else "edited"
-            if verdict is Verdict.REMOVE:
-                reason = "deleted"
-            elif verdict is Verdict.PUSH and (again or wanted != found.md5):
-                reason = "replaced"
-            ops.append(self._records.version(key, held.content, theirs, reason, at))
-        if after is None:
-            ops.append(self._records.remove_op(found.address.collection, key, held))
-            return plan
-        version = max(ours, theirs + 1) if again else newest + 1
-        created_at = held.record.created_at if held else entry.created_at if entry else at
-        record = self._records.document(found.address, after, version, (created_at, at))
-        ops += self._records.swap_ops(record, held)
-        return msgspec.structs.replace(plan, version=version)
+    async def _wait(self, work: Coroutine[Any, Any, T], *, asked: bool) -> T:
+        """The store's answer. Where a caller waits for it there is an end to that; a store with a queue has one of its own."""
+        bounded = asked and not isinstance(self._store, Queues)
+        return await (answer_within(self._patience_seconds, work) if bounded else work)
 
-    def _finish(self, plan: Plan, stored: bool, entries: dict[str, LedgerEntry]) -> None:
-        """Bring the file and these entries up to what was written. Blocking."""
-        found = plan.found
-        if plan.after is not None:
-            new = found if plan.after.md5 == found.md5 else self._put_file(found, plan.after)
-            entries[found.key] = self._entry(new, plan, stored=stored)
-            return
-        if found.stamp is not None:
-            self._folder.unlink(found.path, found.stamp)
-        if stored or not plan.writes:  # until then the entry says that the file was deleted
-            entries.pop(found.key, None)
+    async def fetch(self, address: DocumentAddress) -> Record | None:
+        """The document as the store has it."""
+        found = await self._store.find(self._records.one(address.collection, address.key))
+        return found[0] if found else None
 
-    def _put_file(self, found: FoundFile, content: Content, staged: Path | None = None) -> FoundFile:
-        """Put a text in the place of the file's. Blocking."""
-        staged = staged or self._folder.stage(found.path, content.raw)
-        checked = time.time_ns()
-        stamp = self._folder.replace(found.path, staged, found.stamp)
-        return FoundFile(found.address, found.entry, found.path, content, stamp, checked)
+    async def _is_buried(self, state: DocumentState) -> bool:
+        """Whether the store remembers deleting what the file says."""
+        if (entry := state.settled) is None:
+            return False
+        grave = version_id(entry.version, entry.md5, deleted=True)
+        versions = self._records.versions(state.address.key)
+        return bool(await self._store.find(msgspec.structs.replace(versions, ids=(grave,))))
 
-    def _entry(self, found: FoundFile, plan: Plan, *, stored: bool) -> LedgerEntry:
-        """What is noted of the file as it is now, and whether the store is known to have it."""
-        content, old, held, at = plan.after or Content("", "", {}), found.entry, plan.held, self._clock()
-        stored = stored or not plan.writes
-        earlier: tuple[str, ...] = ()
-        if not stored:
-            known = [*((old.md5, *old.earlier) if old else ()), *((held.md5,) if held else ())]
-            earlier = tuple(md5 for md5 in dict.fromkeys(known) if md5 != content.md5)[:_MOST_EARLIER]
-        kept_at = held.record.updated_at if held and held.md5 == content.md5 else None
-        updated_at = old.updated_at if old and old.md5 == content.md5 else kept_at or at
-        return LedgerEntry(
-            md5=content.md5,
-            version=plan.version,
-            size=len(content.raw),
-            file_type=found.address.kind,
-            synced_at=at if stored else None,
-            path=found.path,
-            created_at=held.record.created_at if held else old.created_at if old else at,
-            updated_at=updated_at,
-            earlier=earlier,
-            stamp=found.stamp,
-            checked_ns=found.checked_ns,
+    async def _keep_edit(self, state: DocumentState, after: Content) -> None:
+        """Before a text goes to the file alone: an edit that is nowhere else must wait in a queue at least, or nothing is done."""
+        if state.file is not None and not state.settled and state.file.md5 != after.md5:
+            version = (state.entry.version if state.entry else 0) + 1
+            kept = self._records.version(state.address.key, state.file, version, "replaced", self._clock())
+            await self._wait(write_ops(self._store, [kept]), asked=True)
+
+    def _plan(self, state: DocumentState, after: Content | None, *, asked: bool, buried: bool) -> Plan:
+        """How the document comes to say this, or what the store says; every text that gives way is kept as a version before."""
+        entry, record, key, at = state.entry, state.record, state.address.key, self._clock()
+        theirs = md5_of(record) if record else None
+        verdict = decide(
+            after.md5 if after else None,
+            theirs,
+            entry.known if entry else None,
+            unconfirmed=entry is not None and not entry.synced,
+            buried=buried,
+            asked=asked,
         )
+        if verdict is Verdict.PULL and record:
+            after = content_of(record)
+        elif verdict is Verdict.UNLINK:
+            after = None
+        wanted, ops, ours = (after.md5 if after else None), list[Op](), (entry.version if entry else 0)
+        newest = max(ours, number_of(record))
+        if state.file is not None and state.file.md5 not in (wanted, theirs):
+            newest += not state.settled  # an edit that was never sent has a number of its own
+            reason: Reason = "deleted" if after is None else "replaced"
+            number = ours if state.settled else newest
+            ops.append(self._records.version(key, state.file, number, reason, at))
+        if verdict not in _WRITES:
+            return Plan(verdict, after, record, ops)
+        again = entry is not None and wanted == entry.md5  # sent before, and not known to have arrived
+        if record is not None:
+            reason = "conflict" if verdict is Verdict.CONFLICT else "deleted" if after is None else "edited"
+            if verdict is Verdict.PUSH and (asked or again):
+                reason = "replaced"
+            ops.append(self._records.version(key, content_of(record), number_of(record), reason, at))
+        # The removal also tells a store that remembers what it was given that the addition may not be a repetition.
+        ops.append(self._records.remove_op(state.address.collection, key, record))
+        if after is None:
+            return Plan(verdict, None, None, ops)
+        version = max(ours, number_of(record) + 1) if again else newest + 1
+        created_at = record.created_at if record else entry.created_at if entry else at
+        new = self._records.document(state.address, after, version, (created_at, at))
+        return Plan(verdict, after, new, [*ops, Add([new])])
 
+    def _finish(
+        self, state: DocumentState, plan: Plan, entries: dict[str, LedgerEntry], staged: Path | None
+    ) -> DocumentState:
+        """Bring the file and these entries up to what was written. Blocking."""
+        after, record, entry, key = plan.after, plan.record, state.entry, state.address.key
+        if after is None or record is None:
+            if state.stamp is not None:
+                self._folder.unlink(state.path, state.stamp)
+            if state.stored:  # until then the entry says that the file was deleted
+                entries.pop(key, None)
+            return state
+        if staged or state.file is None or after.md5 != state.file.md5:
+            state = self._put_file(state, after, staged)
+        before = None
+        if not state.stored:
+            unsent = entry is not None and not entry.synced
+            before = entry.before if entry and unsent else md5_of(state.record) if state.record else None
+        state.entry = entries[key] = LedgerEntry(
+            md5=after.md5,
+            version=number_of(record),
+            size=len(after.raw),
+            file_type=state.address.kind,
+            synced_at=self._clock() if state.stored else None,
+            path=state.path,
+            created_at=record.created_at,
+            updated_at=record.updated_at or record.created_at,
+            before=before,
+            stamp=state.stamp if state.sure else None,
+        )
+        return state
 
-def _decide_wanted(found: FoundFile, held: Held | None, after: Content | None) -> Verdict:
-    """What is done so that the document says this, whatever file and store say; None being nothing."""
-    if after is None:
-        return Verdict.REMOVE if held else Verdict.FORGET if found.content is None else Verdict.UNLINK
-    if held is None:
-        return Verdict.PUSH
-    if held.md5 == after.md5:
-        return Verdict.SAME
-    return Verdict.PUSH if found.entry and held.md5 in found.entry.known else Verdict.CONFLICT
+    def _put_file(self, state: DocumentState, content: Content, staged: Path | None) -> DocumentState:
+        """Put a text in the place of the file's. Blocking."""
+        staged = staged or self._folder.stage(state.path, content.raw)
+        stamp = self._folder.replace(state.path, staged, state.stamp)
+        return msgspec.structs.replace(state, file=content, stamp=stamp, sure=False)
 
 
 async def answer_within(seconds: float, work: Coroutine[Any, Any, T]) -> T:

@@ -4,40 +4,41 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from octavo.errors import OctavoError, StoreClosed, StoreError, StoreUnavailable
+from octavo.errors import Conflict, InvalidRecord, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.ports import Store, walk
 from octavo.service.vault.documents import (
+    COLLECTIONS,
+    Content,
     Document,
     DocumentRecords,
     DocumentVersion,
     Listed,
     SyncReport,
     VaultStatus,
+    compose,
+    md5_of,
     version_of,
 )
-from octavo.service.vault.folder import Folder, Problem, Stamp, Unusable, VaultScan
-from octavo.service.vault.ledger import Ledger, LedgerEntry, look
+from octavo.service.vault.folder import Folder, Problem, Stamp, Unusable, VaultScan, write_error
+from octavo.service.vault.ledger import Ledger, LedgerEntry
 from octavo.service.vault.names import DocumentAddress, address_of
-from octavo.service.vault.settling import Settler, look_at_error
+from octavo.service.vault.settling import DocumentState, Settler, Verdict, look_at_error
 from octavo.util.disk import FileLock
 
 T = TypeVar("T")
 _log = logging.getLogger("octavo.vault")
 
-_ROUNDS = 3
-_BATCH = 200
-_BATCH_BYTES = 4 * 2**20
+_BATCH = 32  # documents that are settled at once
 _SOON_SECONDS = 0.5  # what has just changed is looked at again, to see whether it is whole
 _RENAMING_SECONDS = 0.05  # an editor that renames a file and writes it anew is faster
-_LOCK_SECONDS = 0.01  # between two looks whether another process has let go
 
 
 class Vault:
@@ -62,16 +63,14 @@ class Vault:
         self._watch_seconds = watch_seconds
         self._patience_seconds = patience_seconds
         self._folder = Folder(self.root)
-        self._ledger = Ledger(self._folder)
+        self._ledger = Ledger(self.root)
         self._records = DocumentRecords(scope)
         # Half of the time is for the store: a caller who waits no longer than that is told what became of the other half.
-        half = patience_seconds / 2
-        self._settler = Settler(self._folder, self._ledger, self._records, store, clock, half)
+        self._settler = Settler(self._folder, self._records, store, clock, patience_seconds / 2)
         self._lock, self._file_lock = asyncio.Lock(), FileLock(self.root / ".octavo.lock")
         self._underway: set[asyncio.Task[Any]] = set()
         self._watch: asyncio.Task[None] | None = None
-        self._swept = False
-        self._listed_at, self._listing_seconds = 0.0, 0.0
+        self._list_at = 0.0  # when a poll reads the store's documents again
         self._restless: dict[str, Stamp | None] = {}  # changed files, as the last poll saw them
         self._last_error: str | None = None
         self._closed = False
@@ -81,39 +80,43 @@ class Vault:
     async def get(self, key: str) -> Document | None:
         """The document as its file says it now; one that has no file yet, as the store says it."""
         address = self._open(key)
-        found = await asyncio.to_thread(self._settler.read, address)
-        if found.content is None and found.entry is not None:
+        state = await asyncio.to_thread(self._read, address)
+        if state.file is None and state.entry is not None:
             await asyncio.sleep(_RENAMING_SECONDS)  # deleted, or in the middle of being saved
-            found = await asyncio.to_thread(self._settler.read, address)
-        if found.content is not None:
-            return found.document
-        if found.entry is not None:
-            return None
-        kept = self._records.read_held(await self._store.find(self._records.all(address.collection, (key,))))
-        if (held := kept.get(key)) is not None:
-            record = held.record
-            return Document(
-                key=key,
-                kind=address.kind,
-                body=held.content.body,
-                front=held.content.front,
-                updated_at=record.updated_at or record.created_at,
-                version=held.version,
-            )
-        return None
+            state = await asyncio.to_thread(self._read, address)
+        if state.file is None and state.entry is None:
+            state.record = await self._settler.fetch(address)
+        return state.document if state.file or state.record else None
+
+    def _read(self, address: DocumentAddress) -> DocumentState:
+        """The document's file and what is noted of it; StoreError when it cannot be a document. Blocking."""
+        try:
+            return self._settler.look(address, self._ledger.load().get(address.key))
+        except Unusable as error:
+            raise self._failure(address, error) from error
 
     async def put(self, key: str, body: str, front: dict[str, Any] | None = None) -> Document:
         """Keep a text, in the file and in the store; `front=None` keeps the front matter there is.
 
         When the store is down the file has it all the same, and `status` is "queued".
         """
-        address = self._open(key)
-        return await self._run_alone(lambda: self._settler.put(address, body, front))
+        return (await self._settle_one(key, lambda file: compose(body, front, file))).document
 
     async def remove(self, key: str) -> bool:
         """Delete the document, record and file; its text stays as a version. False when there was none."""
+        state = await self._settle_one(key, lambda _: None)
+        return state.file is not None or state.record is not None
+
+    async def _settle_one(
+        self, key: str, wanted: Callable[[Content | None], Content | None]
+    ) -> DocumentState:
         address = self._open(key)
-        return await self._run_alone(lambda: self._settler.remove(address))
+        [outcome] = await self._to_the_end(self._settle([key], {}, wanted))
+        if isinstance(outcome, Unusable):
+            raise self._failure(address, outcome) from outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
     async def erase(self, user: str, store: Store | None) -> list[str]:
         """Delete a user's documents for good, files, records and versions; answer what the files said.
@@ -122,72 +125,89 @@ class Vault:
         removed from this store, which queues nothing. Without one, nothing is deleted.
         """
         self._open()
-        return await self._run_alone(lambda: self._erase(user, store))
+        return await self._to_the_end(self._erase(user, store))
 
     async def _erase(self, user: str, store: Store | None) -> list[str]:
-        entries = dict(self._ledger.load())
-        found = (await asyncio.to_thread(self._folder.scan, {})).found
-        keys = [key for key in {*entries, *found} if self._records.scope_of(key).user == user]
-        named = {found[key][0] for key in keys if key in found} | {
-            entries[key].path for key in keys if key in entries
-        }
-        there = [path for each in sorted(named) if (path := self.root / each).is_file()]
-        texts = [path.read_text(errors="replace") for path in there]
-        if store is not None and keys:
-            await store.apply([op for key in keys for op in self._records.erase_ops(key)])
-            for path in there:
-                path.unlink(missing_ok=True)
-            left = {key: entry for key, entry in entries.items() if key not in keys}
-            await asyncio.to_thread(self._ledger.save, left)
-            self._ledger.drop_damaged()
-        return texts
+        async with self._hold_lock():
+            entries = await asyncio.to_thread(self._prepare)
+            found = (await asyncio.to_thread(self._folder.scan, {})).found
+            keys = [key for key in {*entries, *found} if self._records.scope_of(key).user == user]
+            named = {found[key][0] for key in keys if key in found}
+            named |= {entries[key].path for key in keys if key in entries}
+            there = [path for each in sorted(named) if (path := self.root / each).is_file()]
+            texts = [path.read_text(errors="replace") for path in there]
+            if store is not None and keys:
+                await store.apply([op for key in keys for op in self._records.erase_ops(key)])
+                for path in there:
+                    path.unlink(missing_ok=True)
+                left = {key: entry for key, entry in entries.items() if key not in keys}
+                await asyncio.to_thread(self._ledger.save, left)
+                self._ledger.drop_damaged()
+            return texts
 
     async def versions(self, key: str) -> list[DocumentVersion]:
         """What the document said before, oldest first, each with the reason why it gave way."""
         query = self._records.versions(self._open(key).key)
-        return [version_of(record) for record in self._records.drop_others(await self._store.find(query))]
+        return [version_of(record) for record in await self._store.find(query)]
 
     async def list(self, folder: str | None = None) -> list[Listed]:
         """The documents that have files, by key; given a `folder` such as "users", only those below it."""
         self._open()
-        scan, entries = await asyncio.to_thread(self._scan)
+        scan, entries, unsynced = await asyncio.to_thread(self._compare)
         begins = "" if not folder else folder.strip("/") + "/"
-        listed = []
-        for key, (path, stamp) in sorted(scan.found.items()):
-            if not key.startswith(begins):
-                continue
-            entry = entries.get(key)
-            same = entry if entry and entry.stamp == stamp else None
-            listed.append(
-                Listed(
-                    key=key,
-                    kind=address_of(key).kind,
-                    path=path,
-                    size=stamp.size,
-                    version=entry.version if entry else 0,
-                    updated_at=same.updated_at if same else stamp.written_at,
-                    synced=same is not None and same.synced,
-                )
+        return [
+            Listed(
+                key=key,
+                kind=address_of(key).kind,
+                path=path,
+                size=stamp.size,
+                version=entries[key].version if key in entries else 0,
+                updated_at=stamp.written_at if key in unsynced else entries[key].updated_at,
+                synced=key not in unsynced,
             )
-        return listed
+            for key, (path, stamp) in sorted(scan.found.items())
+            if key.startswith(begins)
+        ]
 
     async def status(self) -> VaultStatus:
         """How the vault stands; the store is not asked."""
         self._open()
-        scan, entries = await asyncio.to_thread(self._scan)
-        changed, _, _ = await asyncio.to_thread(self._compare, scan, entries)
+        scan, entries, unsynced = await asyncio.to_thread(self._compare)
         problems = scan.problems
         if self._ledger.damaged:
             problems = [*problems, Problem("metadata.json", "damaged; the next sync makes it anew")]
         return VaultStatus(
             root=str(self.root),
             documents=dict(sorted(Counter(address_of(key).kind for key in scan.found).items())),
-            unsynced=sorted({*changed, *(key for key, entry in entries.items() if not entry.synced)}),
+            unsynced=sorted(unsynced),
             problems=problems,
             synced_at=max((entry.synced_at for entry in entries.values() if entry.synced_at), default=None),
             watching=self._watch is not None,
             last_error=self._last_error,
         )
+
+    def _compare(self) -> tuple[VaultScan, dict[str, LedgerEntry], set[str]]:
+        """The files, the entries, and the keys of documents that are not known to be in the store as they are. Blocking."""
+        scan, entries, unsynced = self._scan()
+        for key in [*unsynced]:
+            with suppress(Unusable):
+                path = scan.found[key][0] if key in scan.found else None
+                state = self._settler.look(address_of(key), entries.get(key), path)
+                if (entry := state.settled) and entry.synced:  # it was merely touched
+                    unsynced.remove(key)
+        return scan, entries, unsynced
+
+    def _scan(self) -> tuple[VaultScan, dict[str, LedgerEntry], set[str]]:
+        """The files, unread, the entries, and the keys of documents of which these cannot say that all agree. Blocking."""
+        entries = self._ledger.load()
+        scan = self._folder.scan({key: entry.path for key, entry in entries.items()})
+        same = {
+            key
+            for key, entry in entries.items()
+            if scan.hides(key, entry.path)
+            or (entry.synced and scan.found.get(key) == (entry.path, entry.stamp))
+        }
+        return scan, entries, {*entries, *scan.found} - same
 
     # Files and store together.
 
@@ -199,116 +219,94 @@ class Vault:
     async def poll(self) -> SyncReport:
         """What the watch does each time: take what was edited, once two polls have seen it the same."""
         self._open()
-        # The larger the store, the less often it is read: this costs a fiftieth of the time at most.
-        listing = time.monotonic() - self._listed_at >= 50 * self._listing_seconds
-        return await self._to_the_end(self._sync(patient=True, listing=listing))
+        return await self._to_the_end(self._sync(patient=True, listing=time.monotonic() >= self._list_at))
 
     async def _sync(self, *, patient: bool = False, listing: bool = True) -> SyncReport:
         """Bring files and store together. `patient` leaves alone what is just being changed."""
         report = SyncReport()
-        if missing := await asyncio.to_thread(self._folder.prepare):
-            await self._restore(missing)
-        if not self._swept:
-            await asyncio.to_thread(self._folder.sweep)
-            self._swept = True
-        listed = await self._list_store(report) if listing else None
-        scan, entries = await asyncio.to_thread(self._scan)
-        report.problems += scan.problems
-        changed, same, touched = await asyncio.to_thread(self._compare, scan, entries)
-        unsettled = self._find_unsettled(changed, scan) if patient else set[str]()
-        keys = changed | {key for key, entry in entries.items() if not entry.synced}
-        if listed is not None:
-            keys |= {key for key in same if listed.get(key) != entries[key].md5}
-            keys |= {key for key in listed if key not in scan.found}
-        keys = {key for key in keys - unsettled if not _is_hidden(key, scan, entries)}
-        report.unchanged = len(same - keys - touched)
-        report.pending = sorted(unsettled)
-        if report.store_error is not None:
-            report.pending = sorted(keys | unsettled)
-        else:
-            # Of those that were merely touched, the stamps are noted, so that they need not be read the next time.
-            await self._settle_batches(sorted(keys | touched), scan, report)
-        return report
-
-    async def _restore(self, tops: set[str]) -> None:
-        """A whole tree that is missing was lost, not edited away: what was in it comes back from the store."""
-        async with self._hold_lock():
-            entries = await asyncio.to_thread(self._ledger.load)
-            kept = {key: entry for key, entry in entries.items() if entry.path.partition("/")[0] not in tops}
-            if len(kept) < len(entries):
-                _log.warning("%s is missing in %s; it is restored", " and ".join(sorted(tops)), self.root)
-                await asyncio.to_thread(self._ledger.save, kept)
-
-    async def _list_store(self, report: SyncReport) -> dict[str, str] | None:
-        begun = time.monotonic()
         try:
-            return await self._settler.list_digests(report)
+            if self._folder.lost_tops():
+                await self._settle([], {})  # which makes them
+            scan, entries, keys = await asyncio.to_thread(self._scan)
+            report.problems += scan.problems
+            if patient:
+                report.pending = sorted(self._find_restless(keys, scan))
+            if listing:
+                listed = await self._list_store(report)
+                keys |= {key for key, entry in entries.items() if listed.get(key) != entry.md5}
+                keys |= {*listed} - {*scan.found}
+            keys -= {key for key in keys if scan.hides(key, address_of(key).path)}
+            keys -= {*report.pending}
+            report.unchanged = len({*scan.found} - keys - {*report.pending})
+            work, paths = sorted(keys), {key: path for key, (path, _) in scan.found.items()}
+            for at in range(0, len(work), _BATCH):
+                batch = work[at : at + _BATCH]
+                for key, outcome in zip(batch, await self._settle(batch, paths), strict=True):
+                    _note(report, key, paths.get(key, address_of(key).path), outcome)
         except StoreUnavailable as error:
             report.store_error = str(error)
-            return None
-        finally:
-            self._listed_at = time.monotonic()
-            self._listing_seconds = self._listed_at - begun if report.store_error is None else 0.0
+            report.pending = (await self.status()).unsynced
+        return report
 
-    def _scan(self) -> tuple[VaultScan, dict[str, LedgerEntry]]:
-        """The files there are, and the entries of metadata.json. Blocking."""
-        entries = self._ledger.load()
-        return self._folder.scan({key: entry.path for key, entry in entries.items()}), entries
+    async def _settle(
+        self,
+        keys: Sequence[str],
+        paths: Mapping[str, str],
+        wanted: Callable[[Content | None], Content | None] | None = None,
+    ) -> Sequence[DocumentState | BaseException]:
+        """Settle these documents at once, under the lock; how each of them stands then, or why it could not be done."""
+        async with self._hold_lock():
+            entries = await asyncio.to_thread(self._prepare)
+            work = [self._settler.settle(address_of(key), entries, paths.get(key), wanted) for key in keys]
+            outcomes = await asyncio.gather(*work, return_exceptions=True)
+            try:
+                await asyncio.to_thread(self._ledger.save, entries)
+            except (
+                StoreError
+            ) as error:  # the documents are as they should be, and the next sync finds them so
+                _log.warning("what was settled was not noted: %s", error)
+            return outcomes
 
-    def _compare(
-        self, scan: VaultScan, entries: dict[str, LedgerEntry]
-    ) -> tuple[set[str], set[str], set[str]]:
-        """The keys whose files are not as they were when files and store last agreed, and those that are. Blocking.
+    def _prepare(self) -> dict[str, LedgerEntry]:
+        """Make the folders that are missing, and read the entries. Blocking; the caller holds the lock.
 
-        Only files that have another stamp are read. Those that were merely touched, or written in the very moment they
-        were read, are among those that are as they were, and answered by themselves too.
+        A whole tree that is missing was lost, not edited away: it is forgotten, so that it comes back from the store.
         """
-        changed, same, touched = set[str](), set[str](), set[str]()
-        for key, (path, stamp) in scan.found.items():
-            entry = entries.get(key)
-            if entry is None or entry.path != path:
-                changed.add(key)
-                continue
-            if not entry.vouches(path, stamp):
-                try:
-                    found = look(self._folder, address_of(key), entry, path)
-                except Unusable:
-                    found = None
-                if found is None or not found.settled:
-                    changed.add(key)
-                    continue
-                touched.add(key)
-            same.add(key)
-        gone = {key for key in entries if key not in scan.found and not _is_hidden(key, scan, entries)}
-        return changed | gone, same, touched
+        entries = self._ledger.load()
+        lost = self._folder.lost_tops()
+        kept = {key: entry for key, entry in entries.items() if entry.path.partition("/")[0] not in lost}
+        if len(kept) < len(entries):
+            _log.warning("%s is missing in %s; it is restored", " and ".join(sorted(lost)), self.root)
+            self._ledger.save(kept)
+        self._folder.make()
+        return kept
 
-    def _find_unsettled(self, changed: set[str], scan: VaultScan) -> set[str]:
+    async def _list_store(self, report: SyncReport) -> dict[str, str]:
+        """The md5 of every document the store has, by key."""
+        listed, begun = dict[str, str](), time.monotonic()
+        for collection in COLLECTIONS:
+            async for page in walk(self._store, self._records.every(collection), 200):
+                for record in filter(self._records.mine, page):
+                    try:
+                        fits = address_of(record.id).collection == collection
+                    except InvalidRecord:
+                        fits = False
+                    if fits:
+                        listed[record.id] = md5_of(record)
+                    else:
+                        where = f"{collection} {record.id!r:.80}"
+                        report.problems.append(Problem(where, "this record's key is that of no file"))
+        # The larger the store, the less often a poll reads it: this costs a fiftieth of the time at most.
+        ended = time.monotonic()
+        self._list_at = ended + 50 * (ended - begun)
+        return listed
+
+    def _find_restless(self, changed: set[str], scan: VaultScan) -> set[str]:
         """Those of the changed files that the poll before saw otherwise: an editor may be in the middle of them."""
         seen = {key: scan.found[key][1] if key in scan.found else None for key in changed}
         rested = {key for key in seen if key in self._restless and self._restless[key] == seen[key]}
         self._restless = {key: stamp for key, stamp in seen.items() if key not in rested}
         return changed - rested
-
-    async def _settle_batches(self, keys: Sequence[str], scan: VaultScan, report: SyncReport) -> None:
-        """Have these documents settled; the lock is held for a batch, not for all of them."""
-        paths = {key: path for key, (path, _) in scan.found.items()}
-        while keys:
-            size, most = 0, 0
-            while most < min(len(keys), _BATCH) and size < _BATCH_BYTES:
-                size += scan.found[keys[most]][1].size if keys[most] in scan.found else 0
-                most += 1
-            batch, keys = keys[:most], keys[most:]
-            try:
-                for _ in range(_ROUNDS):
-                    async with self._hold_lock():
-                        batch = await self._settler.settle(batch, paths, report)
-                    if not batch:
-                        break
-            except StoreUnavailable as error:
-                report.store_error = str(error)
-                report.pending += [*batch, *keys]
-                return
-            report.pending += batch
 
     # Watching.
 
@@ -366,40 +364,20 @@ class Vault:
             raise StoreClosed("this Vault was closed; make another one")
         return address_of(key)
 
-    async def _run_alone(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do it while nobody else writes here; once more when a person saved the same file in the same moment."""
-
-        async def alone() -> T:
-            for left in reversed(range(_ROUNDS)):
-                try:
-                    await asyncio.to_thread(self._folder.prepare)
-                    async with self._hold_lock():
-                        return await work()
-                except Unusable as error:
-                    if not (left and error.passing):
-                        raise StoreError(f"nothing was written to the vault {self.root}: {error}") from error
-            raise AssertionError  # the last round returns or raises
-
-        return await self._to_the_end(alone())
+    def _failure(self, address: DocumentAddress, error: Unusable) -> StoreError:
+        return StoreError(f"the document {address.key!r} of the vault {self.root} is left alone: {error}")
 
     @asynccontextmanager
     async def _hold_lock(self) -> AsyncIterator[None]:
         """Keep other tasks and processes out while files, store and metadata.json are brought together."""
         async with self._lock:
-            until = time.monotonic() + self._patience_seconds
-            try:
-                while not self._file_lock.take():
-                    if time.monotonic() > until:
-                        raise StoreUnavailable(
-                            f"another process is at work on the vault {self.root}; try again"
-                        )
-                    await asyncio.sleep(_LOCK_SECONDS)
-            except OSError as error:
-                raise StoreError(f"the vault {self.root} cannot be locked: {error.strerror}") from error
-            try:
+            with ExitStack() as held:
+                try:
+                    waiting = self._file_lock.hold(self._patience_seconds)
+                    await asyncio.to_thread(held.enter_context, waiting)
+                except OSError as error:
+                    raise write_error(self.root, error) from error
                 yield
-            finally:
-                self._file_lock.release()
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it to the end even if the caller is cancelled: half of it would have to be found out and mended."""
@@ -415,7 +393,20 @@ def existing_vault(root: str | Path, store: Store, tenant: str) -> Vault | None:
     return Vault(root, store, scope=Scope(tenant=tenant)) if Path(root).is_dir() else None
 
 
-def _is_hidden(key: str, scan: VaultScan, entries: dict[str, LedgerEntry]) -> bool:
-    """Whether nothing can be said about the file of this key, which must then not be taken for deleted."""
-    entry = entries.get(key)
-    return scan.hides(key, entry.path if entry else address_of(key).path)
+def _note(report: SyncReport, key: str, path: str, outcome: DocumentState | BaseException) -> None:
+    """Note how a document was settled, or why it was not; raise what stops the whole sync."""
+    if isinstance(outcome, DocumentState):
+        if outcome.verdict is Verdict.SAME:
+            report.unchanged += 1
+        elif outcome.verdict is not Verdict.FORGET:
+            getattr(report, outcome.verdict.value).append(key)
+        if not outcome.stored:
+            report.pending.append(key)
+    elif isinstance(outcome, Conflict):
+        report.pending.append(key)
+    elif isinstance(outcome, StoreUnavailable) or not isinstance(
+        outcome, StoreError | InvalidRecord | Unusable
+    ):
+        raise outcome
+    else:
+        report.problems.append(Problem(path, str(outcome)))
