@@ -9,8 +9,8 @@ from octavo.errors import OctavoError
 from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.service.records import EVENTS
 from octavo.service.vault import Vault
-from octavo.service.vault.settling import answer_within
 from octavo.util.secrets import mask_passwords, mask_url
+from octavo.wraps.attempts import Attempts
 
 _PROBES = Scope(tenant="octavo-health")  # of what is written to see whether anything can be
 
@@ -36,7 +36,7 @@ async def check_health(assembled: Assembled, vault: Vault | None, *, closed: boo
         state, trouble = status.state, status.last_error or ""
     elif not closed:
         try:
-            await answer_within(seconds, probe(assembled, EVENTS))
+            await Attempts().read(probe(assembled, EVENTS), seconds)
         except OctavoError as error:
             state, trouble = "down", str(error)
     accepts_writes = state == "up"
@@ -70,12 +70,12 @@ async def _refusal(assembled: Assembled, seconds: float) -> str:
     events = Query(collection=EVENTS, scope=Scope(tenant=assembled.settings.service.tenant))
     try:
         if assembled.journal is not None:
-            return await answer_within(seconds, assembled.journal.refusal(events)) or ""
+            return await Attempts().read(assembled.journal.refusal(events), seconds) or ""
         # Only a write can tell: a full or a read-only store still answers questions. And only one that is there for a
         # moment: what comes and goes in one call comes to nothing on some stores. It is in nobody's tenant.
         store = assembled.store
-        await answer_within(seconds, store.apply([Add([Record(collection=EVENTS, scope=_PROBES)])]))
-        await answer_within(seconds, store.apply([Remove(Query(collection=EVENTS, scope=_PROBES))]))
+        await Attempts().read(store.apply([Add([Record(collection=EVENTS, scope=_PROBES)])]), seconds)
+        await Attempts().read(store.apply([Remove(Query(collection=EVENTS, scope=_PROBES))]), seconds)
     except OctavoError as error:
         return str(error)
     return ""
@@ -83,6 +83,6 @@ async def _refusal(assembled: Assembled, seconds: float) -> str:
 
 async def _vault_health(assembled: Assembled, vault: Vault, seconds: float) -> dict[str, Any]:
     try:
-        return dict(msgspec.to_builtins(await answer_within(seconds, vault.status())))
+        return dict(msgspec.to_builtins(await Attempts().read(vault.status(), seconds)))
     except (OctavoError, OSError) as error:
         return {"last_error": without_secrets(assembled, error)}

@@ -32,7 +32,7 @@ from octavo.service.records import (
     turn_to_record,
 )
 from octavo.service.vault import Document, Vault
-from octavo.service.vault.settling import answer_within
+from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import DeadLetter, Journal, JournalStatus
@@ -408,7 +408,7 @@ class AsyncMemoryService:
         return self._state() == "down"
 
     async def _with_timeout(self, work: Coroutine[Any, Any, T]) -> T:
-        return await answer_within(self._timeout_seconds, work)
+        return await Attempts().read(work, self._timeout_seconds)
 
 
 def _user(user_id: str | None) -> str | None:

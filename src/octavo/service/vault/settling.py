@@ -33,6 +33,7 @@ from octavo.service.vault.documents import (
 from octavo.service.vault.folder import ROUNDS, Changed, Folder, Stamp, Unusable
 from octavo.service.vault.ledger import LedgerEntry
 from octavo.service.vault.names import DocumentAddress, key_of
+from octavo.wraps.attempts import Attempts
 
 T = TypeVar("T")
 
@@ -137,22 +138,14 @@ class Plan(msgspec.Struct, frozen=True):
     ops: list[Op]
 
 
-class Settler:
+class Settler(msgspec.Struct, frozen=True):
     """Settles documents of one vault, one at a time or many at once."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        records: DocumentRecords,
-        store: Store,
-        clock: Callable[[], datetime],
-        patience_seconds: float,
-    ) -> None:
-        self._folder = folder
-        self._records = records
-        self._store = store
-        self._clock = clock
-        self._patience_seconds = patience_seconds
+    folder: Folder
+    records: DocumentRecords
+    store: Store
+    clock: Callable[[], datetime]
+    patience_seconds: float
 
     def look(
         self, address: DocumentAddress, entry: LedgerEntry | None, path: str | None = None
@@ -161,9 +154,9 @@ class Settler:
         if path is None:
             # A damaged metadata.json may name any file: only one that has this key is believed.
             mine = entry is not None and key_of(entry.path) == address.key
-            there = entry if mine and entry and (self._folder.root / entry.path).exists() else None
-            path = there.path if there else self._folder.locate(address)
-        read_ns, read = time.time_ns(), self._folder.read(path)
+            there = entry if mine and entry and (self.folder.root / entry.path).exists() else None
+            path = there.path if there else self.folder.locate(address)
+        read_ns, read = time.time_ns(), self.folder.read(path)
         if read is None:
             return DocumentState(address, path, entry)
         raw, stamp = read
@@ -196,7 +189,7 @@ class Settler:
                 if wanted is not None and after is not None:
                     if state.settled and after == state.file:
                         return state
-                    staged = await asyncio.to_thread(self._folder.stage, state.path, after.raw)
+                    staged = await asyncio.to_thread(self.folder.stage, state.path, after.raw)
                 try:
                     plan = await self._send(state, after, asked=wanted is not None, blindly=round_ == 0)
                 except StoreUnavailable:
@@ -224,14 +217,14 @@ class Settler:
         buried = False
         if asked and blindly and state.file and (entry := state.settled):
             times = (entry.created_at, entry.updated_at)
-            state.record = self._records.document(state.address, state.file, entry.version, times)
+            state.record = self.records.document(state.address, state.file, entry.version, times)
         elif state.file or state.entry or after is None or not blindly:
             state.record = await self._wait(self.fetch(state.address), asked=asked)
             buried = not asked and state.record is None and await self._is_buried(state)
         plan = self._plan(state, after, asked=asked, buried=buried)
         state.verdict = plan.verdict
         if plan.ops:
-            answer = await self._wait(write_ops(self._store, plan.ops), asked=asked)
+            answer = await self._wait(write_ops(self.store, plan.ops), asked=asked)
             state.stored = answer.stored or plan.verdict not in _WRITES
             if plan.verdict in _WRITES and answer.stored and not answer.counts[-1]:
                 return None
@@ -239,12 +232,12 @@ class Settler:
 
     async def _wait(self, work: Coroutine[Any, Any, T], *, asked: bool) -> T:
         """The store's answer. Where a caller waits for it there is an end to that; a store with a queue has one of its own."""
-        bounded = asked and not isinstance(self._store, Queues)
-        return await (answer_within(self._patience_seconds, work) if bounded else work)
+        bounded = asked and not isinstance(self.store, Queues)
+        return await (Attempts().read(work, self.patience_seconds) if bounded else work)
 
     async def fetch(self, address: DocumentAddress) -> Record | None:
         """The document as the store has it."""
-        found = await self._store.find(self._records.one(address.collection, address.key))
+        found = await self.store.find(self.records.one(address.collection, address.key))
         return found[0] if found else None
 
     async def _is_buried(self, state: DocumentState) -> bool:
@@ -252,19 +245,19 @@ class Settler:
         if (entry := state.settled) is None:
             return False
         grave = version_id(entry.version, entry.md5, deleted=True)
-        versions = self._records.versions(state.address.key)
-        return bool(await self._store.find(msgspec.structs.replace(versions, ids=(grave,))))
+        versions = self.records.versions(state.address.key)
+        return bool(await self.store.find(msgspec.structs.replace(versions, ids=(grave,))))
 
     async def _keep_edit(self, state: DocumentState, after: Content) -> None:
         """Before a text goes to the file alone: an edit that is nowhere else must wait in a queue at least, or nothing is done."""
         if state.file is not None and not state.settled and state.file.md5 != after.md5:
             version = (state.entry.version if state.entry else 0) + 1
-            kept = self._records.version(state.address.key, state.file, version, "replaced", self._clock())
-            await self._wait(write_ops(self._store, [kept]), asked=True)
+            kept = self.records.version(state.address.key, state.file, version, "replaced", self.clock())
+            await self._wait(write_ops(self.store, [kept]), asked=True)
 
     def _plan(self, state: DocumentState, after: Content | None, *, asked: bool, buried: bool) -> Plan:
         """How the document comes to say this, or what the store says; every text that gives way is kept as a version before."""
-        entry, record, key, at = state.entry, state.record, state.address.key, self._clock()
+        entry, record, key, at = state.entry, state.record, state.address.key, self.clock()
         theirs = md5_of(record) if record else None
         verdict = decide(
             after.md5 if after else None,
@@ -284,7 +277,7 @@ class Settler:
             newest += not state.settled  # an edit that was never sent has a number of its own
             reason: Reason = "deleted" if after is None else "replaced"
             number = ours if state.settled else newest
-            ops.append(self._records.version(key, state.file, number, reason, at))
+            ops.append(self.records.version(key, state.file, number, reason, at))
         if verdict not in _WRITES:
             return Plan(verdict, after, record, ops)
         again = entry is not None and wanted == entry.md5  # sent before, and not known to have arrived
@@ -292,14 +285,14 @@ class Settler:
             reason = "conflict" if verdict is Verdict.CONFLICT else "deleted" if after is None else "edited"
             if verdict is Verdict.PUSH and (asked or again):
                 reason = "replaced"
-            ops.append(self._records.version(key, content_of(record), number_of(record), reason, at))
+            ops.append(self.records.version(key, content_of(record), number_of(record), reason, at))
         # The removal also tells a store that remembers what it was given that the addition may not be a repetition.
-        ops.append(self._records.remove_op(state.address.collection, key, record))
+        ops.append(self.records.remove_op(state.address.collection, key, record))
         if after is None:
             return Plan(verdict, None, None, ops)
         version = max(ours, number_of(record) + 1) if again else newest + 1
         created_at = record.created_at if record else entry.created_at if entry else at
-        new = self._records.document(state.address, after, version, (created_at, at))
+        new = self.records.document(state.address, after, version, (created_at, at))
         return Plan(verdict, after, new, [*ops, Add([new])])
 
     def _finish(
@@ -309,7 +302,7 @@ class Settler:
         after, record, entry, key = plan.after, plan.record, state.entry, state.address.key
         if after is None or record is None:
             if state.stamp is not None:
-                self._folder.unlink(state.path, state.stamp)
+                self.folder.unlink(state.path, state.stamp)
             if state.stored:  # until then the entry says that the file was deleted
                 entries.pop(key, None)
             return state
@@ -324,7 +317,7 @@ class Settler:
             version=number_of(record),
             size=len(after.raw),
             file_type=state.address.kind,
-            synced_at=self._clock() if state.stored else None,
+            synced_at=self.clock() if state.stored else None,
             path=state.path,
             created_at=record.created_at,
             updated_at=record.updated_at or record.created_at,
@@ -335,25 +328,6 @@ class Settler:
 
     def _put_file(self, state: DocumentState, content: Content, staged: Path | None) -> DocumentState:
         """Put a text in the place of the file's. Blocking."""
-        staged = staged or self._folder.stage(state.path, content.raw)
-        stamp = self._folder.replace(state.path, staged, state.stamp)
+        staged = staged or self.folder.stage(state.path, content.raw)
+        stamp = self.folder.replace(state.path, staged, state.stamp)
         return msgspec.structs.replace(state, file=content, stamp=stamp, sure=False)
-
-
-async def answer_within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """The answer, or StoreUnavailable when there is none after so many seconds."""
-    task = asyncio.ensure_future(work)
-    task.add_done_callback(look_at_error)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    finally:
-        task.cancel()  # and not awaited: a driver may hang while it lets go, too
-    if not task.done():
-        raise StoreUnavailable(f"the store gave no answer within {seconds:g} s")
-    return task.result()
-
-
-def look_at_error(task: "asyncio.Future[Any]") -> None:
-    """Take the error of a task that nobody waits for any more; or Python complains that nobody did."""
-    if not task.cancelled():
-        task.exception()

@@ -30,7 +30,7 @@ from octavo.service.vault.documents import (
 from octavo.service.vault.folder import Folder, Problem, Stamp, Unusable, VaultScan, write_error
 from octavo.service.vault.ledger import Ledger, LedgerEntry
 from octavo.service.vault.names import DocumentAddress, address_of
-from octavo.service.vault.settling import DocumentState, Settler, Verdict, look_at_error
+from octavo.service.vault.settling import DocumentState, Settler, Verdict
 from octavo.util.disk import FileLock
 
 T = TypeVar("T")
@@ -245,7 +245,8 @@ class Vault:
                     _note(report, key, paths.get(key, address_of(key).path), outcome)
         except StoreUnavailable as error:
             report.store_error = str(error)
-            report.pending = (await self.status()).unsynced
+            _, _, unsynced = await asyncio.to_thread(self._compare)
+            report.pending = sorted(unsynced)
         return report
 
     async def _settle(
@@ -384,7 +385,9 @@ class Vault:
         task = asyncio.ensure_future(work)
         self._underway.add(task)
         task.add_done_callback(self._underway.discard)
-        task.add_done_callback(look_at_error)
+        task.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # nobody may be waiting for it
         return await asyncio.shield(task)
 
 
