@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from octavo.errors import Conflict, InvalidRecord, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Scope
-from octavo.kernel.ports import Store, walk
+from octavo.kernel.ports import Store, count_fitting, walk
 from octavo.service.vault.documents import (
     COLLECTIONS,
     Content,
@@ -36,7 +36,7 @@ from octavo.util.disk import FileLock
 T = TypeVar("T")
 _log = logging.getLogger("octavo.vault")
 
-_BATCH = 32  # documents that are settled at once
+_BATCH, _BATCH_BYTES = 32, 4 * 2**20  # documents that are settled at once, and what their files hold together
 _SOON_SECONDS = 0.5  # what has just changed is looked at again, to see whether it is whole
 _RENAMING_SECONDS = 0.05  # an editor that renames a file and writes it anew is faster
 
@@ -239,8 +239,10 @@ class Vault:
             keys -= {*report.pending}
             report.unchanged = len({*scan.found} - keys - {*report.pending})
             work, paths = sorted(keys), {key: path for key, (path, _) in scan.found.items()}
-            for at in range(0, len(work), _BATCH):
-                batch = work[at : at + _BATCH]
+            sizes = {key: stamp.size for key, (_, stamp) in scan.found.items()}
+            while work:
+                fits = count_fitting((sizes.get(key, 0) for key in work[:_BATCH]), _BATCH_BYTES)
+                batch, work = work[:fits], work[fits:]
                 for key, outcome in zip(batch, await self._settle(batch, paths), strict=True):
                     _note(report, key, paths.get(key, address_of(key).path), outcome)
         except StoreUnavailable as error:
