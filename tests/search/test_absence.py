@@ -59,6 +59,27 @@ async def test_what_is_known_is_not_absent(memory, question):
     assert not await absent(memory, question)
 
 
+KINDS = (
+    ("My neighbour Agnete grows leeks.", "How old is Agnete?", "Agnete turns eighty this spring."),
+    ("The wife teaches at the harbour school.", "What's my wife called?", "My wife is called Solveig."),
+    ("We took a flat above the chemist, rent is steep.", "How much is my rent?", "The rent is 900 a month."),
+    ("我女朋友在苏州读研。", "我女朋友叫什么名字？", "我女朋友叫顾小满。"),
+    ("我表哥在青岛开店。", "我表哥几岁了？", "我表哥今年三十二岁。"),
+    ("我们学校的学费太贵了。", "我们学校的学费是多少？", "学校的学费一年一万八。"),
+)
+
+
+@pytest.mark.parametrize(("told", "question", "answer"), KINDS)
+async def test_who_asks_for_a_number_a_day_or_a_name_is_answered_by_a_text_that_has_one(
+    told, question, answer
+):
+    async with AsyncMemory("memory://") as memory:
+        await memory.add(told, user_id="lin")
+        assert await absent(memory, question)
+        await memory.add(answer, user_id="lin")
+        assert not await absent(memory, question)
+
+
 @pytest.mark.parametrize("question", ["Which voice part do I take in church?", "我哪天唱歌？"])
 async def test_what_may_have_been_said_in_any_words_is_not_claimed_to_be_absent(memory, question):
     assert not await absent(memory, question)

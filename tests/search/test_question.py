@@ -7,7 +7,7 @@ import pytest
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matching import index_terms
-from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
+from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question, only_asks
 from octavo.search.ranking import time_fit
 
 MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -204,3 +204,38 @@ def test_how_well_a_time_fits():
     assert time_fit((), end) == 0.0
     for extreme in (datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)):
         assert 0 <= time_fit(asked("in June").spans, extreme) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("what's the torque on a flare nut", True),
+        ("hi, can you check my grammar? Please translate it too", True),
+        ("give me ten ideas for a picnic", True),
+        ("What a day. I got the job at the mill", False),
+        ("When I was six we moved to Oban", False),
+        ("when does the ferry leave", True),
+        ("I wonder what she does. She's a vet.", False),
+        ("西瓜冻过还能吃不", True),
+        ("帮我写个请假条", True),
+        ("你知道几点开门吗", True),
+        ("我什么都吃，不挑", False),
+        ("我叔叔在广州上班呢。", False),
+        ("不知道选哪个好，最后买了红的", False),
+    ],
+)
+def test_a_text_that_only_asks(text, expected):
+    assert only_asks(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Where am I living these days?", True),
+        ("我现在住哪？", True),
+        ("I'm home now. Where do I live?", False),
+        ("我住哪？", False),
+    ],
+)
+def test_it_is_asked_what_is_so_now(text, expected):
+    assert asked(text).now is expected

@@ -298,3 +298,22 @@ async def test_characters_that_only_hold_a_sentence_together_say_little(store, h
         note(home, "food", "晚上吃面"),
     )
     assert ids(await Recall(store).recall("我去的山是哪座？", home))[0] == "hike"
+
+
+async def test_a_text_that_only_asks_comes_after_one_that_tells(store, home):
+    await keep(
+        store,
+        note(home, "asks", "What are good lunchbox ideas for a picky kid in the lunchbox season?"),
+        note(home, "tells", "Our kid is seven and a picky eater"),
+    )
+    assert ids(await Recall(store).recall("How old is the picky kid?", home))[0] == "tells"
+
+
+async def test_what_is_so_now_is_what_was_told_last(store, home):
+    others = [note(home, f"other-{n}", f"Bus {n} was late, the driver said", n) for n in range(8)]
+    before = note(home, "before", "I drive a burgundy truck", -60)
+    since = note(home, "since", "Sold it, and now I drive a green van that Ivo had in his barn", 60)
+    await keep(store, before, *others, since)
+    recall = Recall(store)
+    assert ids(await recall.recall("What do I drive?", home))[0] == "before"
+    assert ids(await recall.recall("What do I drive these days?", home))[0] == "since"

@@ -40,6 +40,18 @@ _ASKS = re.compile(
     r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|^\W*(?:who|what|when|where|which|why|how|do|does|did|is|are|was|were|can|could|tell)\b",
     re.IGNORECASE,
 )
+# A sentence that only asks, or asks for something to be done: it tells nothing.
+_ONLY_ASKS = re.compile(
+    r"[?？]\s*$|(?:吗|伐|嘛|不|没|没有)[~～。!！]*$|(?:什么|多少|怎么|怎样|如何|哪|几点|谁|啥|是不是|有没有|能不能)(?![^，,]*[都也])[^，,]{0,15}$|^\W*(?:请|帮|给我|替我|推荐|翻译(?:一?下|成|这))"
+    r"|^\W*(?:(?:hey|hi|ok|okay|so|and|also|btw|please|pls|um)\W+)*"
+    r"(?:(?:what|how)(?:'?s)?(?! an?\b)|why|which|(?:who|when|where)(?:'?s| (?:is|are|was|were|do|does|did|can|should|will))|can|could|would|give|show|help|write|translate|suggest|recommend|explain|tell|check|please)\b",
+    re.IGNORECASE,
+)
+# Who asks for what is so now asks for the last that was told: "Where am I living these days?"
+_NOW = re.compile(
+    r"\b(?:now|nowadays|currently|current|these days|at the moment|at present|anymore|any more|latest)\b|现在|目前|如今|眼下|最近|最新|当前|这阵子",
+    re.IGNORECASE,
+)
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
 _OVERVIEW = re.compile(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
@@ -77,6 +89,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     aside: frozenset[int] = frozenset()  # terms of the small talk around what is asked
     spans: tuple[DayRange, ...] = ()  # the times it names
     asks: bool = True  # it is a question, and not something said to see what belongs to it
+    now: bool = False  # it asks for what is so now
     overview: bool = False  # it asks for whatever is known
     personal: bool = False  # it names the person whose memory it is asked of
     own: bool = False  # it asks about that person, and nobody else
@@ -109,10 +122,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
             spans=(*spans(text, at), *counted),
             asks=bool(asking),
+            now=any(map(_NOW.search, asking)),
             overview=overview,
             personal=bool(_PERSONAL.search(text)),
             own=len(asking) == 1 and not overview and asks_own(asking[0], about[0]),
         )
+
+
+def only_asks(text: str) -> bool:
+    """Whether a text tells nothing, but asks, or asks for something to be done."""
+    return all(map(_ONLY_ASKS.search, _sentences(text)))
 
 
 def _sentences(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.matching import index_text
 from octavo.kernel.terms.terms import is_unspaced
 from octavo.search.candidates import Candidates
-from octavo.search.question import Question
+from octavo.search.question import Question, only_asks
 from octavo.search.subject import OTHER, OWN, begins_with_speaker, subjects_of, told_of
 
 K1, B = 0.9, 0.5
@@ -35,6 +35,8 @@ OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
+ASKING = 1.0  # what a record takes that asks for something itself
+NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
 LINK = 0.3  # of a hit that tells of the same as the first ones
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
@@ -85,11 +87,13 @@ class Ranking(msgspec.Struct):
     @property
     def most_told(self) -> float:
         """What a whole record may add or take at most."""
-        return IMPORTANCE / 2 + max(OWN_FACT, OTHERS_FACT) * self.question.own
+        return IMPORTANCE / 2 + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
 
     def told_by(self, record: Record) -> float:
         """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
         added = importance(record)
+        if only_asks(record.text[:_TOLD]):
+            return added - ASKING
         # The "I" of an assistant is somebody else, and that of a line in a transcript anybody.
         if self.question.own and record.kind != "assistant" and not begins_with_speaker(record.text):
             text, quote = index_text(record.text, record.data)
@@ -151,8 +155,9 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     if question.overview:
         terms = [OVERVIEW.get(name, 0.0) for name in candidates.collections]
     recency = [at / len(found) for at in range(len(found))]  # found stands oldest first
+    recent = NOW if question.now else RECENCY
     total = [
-        own + SESSION * near_by + TIME * when + trust * VECTOR * near + RECENCY * late
+        own + SESSION * near_by + TIME * when + trust * VECTOR * near + recent * late
         for own, near_by, when, near, late in zip(
             standard(terms), session, time, standard(vector) if cosines else none, recency, strict=True
         )

@@ -1,0 +1,89 @@
+"""Kinds of answers that a text gives in known words or not at all: a number, a day, a name.
+
+"How old is Mara?" is not answered by "Mara hates herring", though it is about nobody else.
+"""
+
+import re
+from typing import NamedTuple
+
+from octavo.kernel.terms.dates import MONTH_NAMES, NUMBER_NAMES, WEEKDAY_NAMES
+from octavo.kernel.terms.topics import SURNAMES
+
+_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_NUMBERS = (
+    rf"\d|\b(?:{NUMBER_NAMES.removeprefix('a|an|')}|eleven|twelve|\w+teen|hundred|thousand|million|dozen|half|couple|pair"
+    rf"|twins?|triplets|both|once|twice|single|no|none|zero|never|only)\b|\b(?:{_TENS})"
+)
+
+
+class AnswerKind(NamedTuple):
+    """A kind of answer: what asks for it, and what every text has that gives one."""
+
+    asks: re.Pattern[str]
+    gives: re.Pattern[str]
+
+
+_PHONE_NUMBER = AnswerKind(
+    re.compile(
+        r"\bwhat(?:'s| is|s) (?:\S+ ){1,3}?(?:phone|telephone|mobile|cell) number\b|手机号|电话(?:号码?)?(?:是|多少)|(?:qq|微信|车牌)号?(?:是|多少)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\d[\d -]{2,}|[a-z]\w*\d|[a-z]+_\w|[零一二三四五六七八九]{4}|(?:是|号|叫) ?[a-z]\w{3,}",
+        re.IGNORECASE,
+    ),
+)
+_AGE = AnswerKind(
+    re.compile(
+        r"\bhow old\b|\bwhat age\b|\b(?:my|\w's) age\b|[几多少]岁|多大(?:了|年纪|岁数|年龄)?[?？]?$|年纪|年龄|岁数",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"{_NUMBERS}|\b(?:born|turn(?:s|ed|ing)?|aged?|toddler|baby|newborn|teenager)\b"
+        "|岁|[一二三四五六七八九十]{2}|十|出生|生于|满月|属[鼠牛虎兔龙蛇马羊猴鸡狗猪]|[五〇零]后",
+        re.IGNORECASE,
+    ),
+)
+_PRICE = AnswerKind(
+    re.compile(
+        r"\bhow much (?!time|sleep|long)|\bwhat(?:'s| is| was|s)?(?: \w+){0,3} (?:salary|rent|price|cost|income)\b"
+        "|多少钱|(?:工资|月薪|房租|租金|学费|存款|额度|收入|薪水|房贷|月供).{0,4}多少|多少.{0,2}(?:工资|房租|学费|存款|块)|花了?多少",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"\d|\b(?:hundred|thousand|million|grand|bucks|quid|pounds?|dollars?|euros?|free|nothing|ten|{_TENS})\b"
+        "|[百千万块元]|[二三四五六七八九]十|免费|没花",
+        re.IGNORECASE,
+    ),
+)
+# When something was done, the day on which it was told may say.
+_DAY = AnswerKind(
+    re.compile(
+        r"\bwhen(?:'s| is| are| do| does| will)\b|\b(?:what|which) (?:day|date|time)\b|\bbirthday\b"
+        "|哪一?天|几月|几号|几点|星期几|周几|生日|什么时候(?!.*[了过])",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"\d|\b(?:{MONTH_NAMES})\b|\b(?:{WEEKDAY_NAMES}|today|tonight|tomorrow|yesterday|morning|afternoon|evening|midnight|noon"
+        "|week|month|year|spring|summer|autumn|fall|winter|christmas|xmas|easter|eid|diwali|ramadan|thanksgiving|halloween"
+        "|valentine|ago|last|next|since|until|every|each|always|soon|later|o'clock|born|turn)"
+        "|[年月日号点节春夏秋冬]|星期|礼拜|周[一二三四五六日天末]|[上下这每]周|[今明昨后前当]天|[今明昨前后]晚|[早晚]上|[上中下]午"
+        "|小时|初[一二三四五六七八九十]|除夕|时候",
+        re.IGNORECASE,
+    ),
+)
+_NAME = AnswerKind(
+    re.compile(r"\b(?:names?|surname|called)\b|叫什么|叫啥|姓什么|姓啥|名字|全名|姓名", re.IGNORECASE),
+    re.compile(
+        r"(?<=[a-z,;:] )(?!I\b|I')[A-ZÀ-Ý]\w|\b(?:called|named?|nicknamed?)\b|叫|姓|名|[\u4e00-\u9fff] ?[A-Za-z]{2}"
+        rf"|[{SURNAMES}](?:医生|大夫|老师|总|主任|经理|教授|师傅|姐|哥|阿姨|叔|律师|教练)|[老小阿][{SURNAMES}]"
+        r"|[妻夫婆公妇子女儿弟妹哥姐友事学师板宝猫狗象爸妈](?:[小阿][\u4e00-\u9fff]|([\u4e00-\u9fff])\1"
+        rf"|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，。在是从给跟和的说买去来]|$))"
+    ),
+)
+_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _DAY, _NAME)
+
+
+def answer_kind(question: str) -> AnswerKind | None:
+    """What kind of answer a question asks for, if it is one of these."""
+    return next((kind for kind in _KINDS if kind.asks.search(question)), None)
