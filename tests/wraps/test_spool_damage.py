@@ -211,14 +211,14 @@ def test_damaged_dead_letters(tmp_path):
     entries = writes(3)
     spool.put(entries)
     for entry in spool.head(3):
-        spool.bury([entry.id], "x")
+        spool.bury([entry], "x")
     dead = tmp_path / "failed_events.dead.jsonl"
     first, second, third = dead.read_bytes().splitlines(keepends=True)
     dead.write_bytes(first + second[:30] + b"\n" + third[:-1])
     assert ids(spool.dead.list()) == ids([entries[0], entries[2]])
     assert spool.dead.count == 2
     spool.put([write(5)])
-    spool.bury([spool.head(1)[0].id], "later")
+    spool.bury(spool.head(1), "later")
     assert spool.dead.count == 3
     assert spool.dead.discard([entries[0].id]) == 1
     assert ids(spool.dead.list())[0] == entries[2].id

@@ -107,8 +107,8 @@ class DoneUpTo(msgspec.Struct, frozen=True, tag_field="is", tag="done"):
 class LogLine(NamedTuple):
     """A line of a log as it stands there: a write with its number, what is done, or something damaged or unknown."""
 
-    start: int
     data: bytes
+    end: int  # where the next one begins
     n: int = 0
     done: DoneUpTo | None = None
 
@@ -172,24 +172,22 @@ def read_lines(file: BinaryIO, start: int = 0) -> Iterator[LogLine]:
     """The lines of a log from an offset on, without blank ones."""
     file.seek(start)
     for data in file:
-        if data.strip():
-            yield _line(start, data)
         start += len(data)
+        says = _read(data, _log_line)
+        if isinstance(says, Queued):
+            yield LogLine(data, start, n=says.n)
+        elif says is not None or data.strip():
+            yield LogLine(data, start, done=says)
 
 
-def _line(start: int, data: bytes) -> LogLine:
-    says = _read(data, _log_line)
-    if isinstance(says, Queued):
-        return LogLine(start, data, n=says.n)
-    return LogLine(start, data, done=says)
-
-
-def read_writes(file: BinaryIO, done: DoneUpTo, start: int = 0) -> Iterator[tuple[LogLine, Waiting | None]]:
-    """The lines of writes that are not done, from an offset on, and those that cannot be read, with None."""
+def read_writes(
+    file: BinaryIO, is_passed: Callable[[int], bool], start: int = 0
+) -> Iterator[tuple[LogLine, Waiting | None]]:
+    """The lines of writes from an offset on, without those whose numbers are passed over; with None what cannot be read."""
     for line in read_lines(file, start):
         if line.damaged:
             yield line, None
-        elif line.n and not done.covers(line.n):
+        elif line.n and not is_passed(line.n):
             yield line, read_waiting(line.data)
 
 
@@ -284,6 +282,20 @@ def translate_errors(folder: Path) -> Iterator[None]:
         raise StoreUnavailable(f"the failure queue cannot use {path}: {error.strerror or error}") from error
 
 
+def append_lines(fd: int, data: bytes, path: Path, *, sync: bool) -> None:
+    """Write whole lines behind what is there, all or none; where a torn line stands they begin on one of their own."""
+    size = os.fstat(fd).st_size
+    torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
+    try:
+        write_all(fd, b"\n" * torn + data, path)
+        if sync:
+            os.fsync(fd)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, size)
+        raise
+
+
 def replace_lines(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> None:
     """Put these lines in place of all that a file holds; without any, the file is removed."""
     replace_file(path, kept, sync=sync)
@@ -322,18 +334,10 @@ class SharedFile:
         with FileLock(self._lock).hold(_LOCK_SECONDS):
             fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
             try:
-                size = os.fstat(fd).st_size
-                torn = size and read_at(fd, 1, size - 1) != b"\n"
-                try:
-                    write_all(fd, b"\n" * bool(torn) + data, self.path)
-                    if self._sync:
-                        os.fsync(fd)
-                except OSError:
-                    os.ftruncate(fd, size)
-                    raise
+                append_lines(fd, data, self.path, sync=self._sync)
             finally:
                 os.close(fd)
-        if self._sync and not size:
+        if self._sync:
             sync_folder(self.path.parent)
 
     def drop_holding(self, names: Collection[bytes]) -> int:
