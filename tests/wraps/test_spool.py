@@ -69,6 +69,7 @@ def test_skipping(spool):
     assert spool.head(10, skip=blocked) == [entries[3], more[0]]  # four in memory, and no more
     spool.mark_done([entries[3].id])
     left = [*entries[:2], *more]
+    assert spool.head(4) == left[:4]
     assert reopened(spool).head(100) == left
 
 

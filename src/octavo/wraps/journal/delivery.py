@@ -21,7 +21,6 @@ from octavo.errors import (
     StoreClosed,
     StoreUnavailable,
 )
-from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Store, list_heads
 from octavo.stores.gather import Gathering
@@ -35,7 +34,7 @@ T = TypeVar("T")
 _log = logging.getLogger("octavo.journal")
 _MOST_OPS = 2000  # written to the disk together
 _MOST_ENTRIES = 500  # brought to the store in one call
-_MOST_BYTES = 4 * 2**20  # so much of them as JSON
+_MOST_BYTES = 4 * 2**20  # so much of them as JSON, and the rest of the last one
 _PATIENCE_SECONDS = 30.0  # for a call that brings many writes
 _CREDENTIALS = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 #: The tenant of what is written to find out whether a store takes writes: nobody's, so that nobody sees it.
@@ -161,8 +160,7 @@ class Delivery:
         self._patience = max(_PATIENCE_SECONDS, timeout)
         self._max_retries = max_retries
         self._backoff = backoff
-        self._opening: asyncio.Task[object] | None = None
-        self._give_up_at = 0.0
+        self._opening: asyncio.Task[None] | None = None
         self._held: dict[str, HeldWrite] = {}
         self.store_open = False
         self.collection: str | None = None  # one that is written to
@@ -175,23 +173,23 @@ class Delivery:
         """Open the store unless it is open."""
         if self.store_open:
             return None
-        loop = asyncio.get_running_loop()
-        if self._opening is not None and not self._opening.done() and loop.time() > self._give_up_at:
-            # Whoever it waits for may have gone without a word; a new one finds out who is there now.
-            self._opening.cancel()
-            await asyncio.wait({self._opening}, timeout=max(seconds, 0) / 2)
         if self._opening is None or self._opening.done():
-            self._give_up_at = loop.time() + self._patience
-            self._opening = loop.create_task(self._store.__aenter__())
-            self._opening.add_done_callback(self._note_opened)
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+            self._opening.add_done_callback(outcome_of)
         opening = self._opening
         await asyncio.wait({opening}, timeout=max(seconds, 0))
-        if opening.done():
-            return outcome_of(opening)
-        return late_error("the store, which is being opened,", seconds)
+        if not opening.done():
+            return late_error("the store, which is being opened,", seconds)
+        return outcome_of(opening)
 
-    def _note_opened(self, opening: "asyncio.Task[object]") -> None:
-        self.store_open = self.store_open or outcome_of(opening) is None
+    async def _open(self) -> None:
+        # Whoever it waits for may have gone without a word; a new one finds out who is there now.
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._store.__aenter__()
+        except TimeoutError as error:
+            raise late_error("the store, which is being opened,", self._patience) from error
+        self.store_open = True
 
     def cancel(self) -> None:
         """Give up an opening that is under way."""
@@ -246,14 +244,11 @@ class Delivery:
         """The oldest that can be brought now, as many as one call should bring."""
         skip = [*self._held]
         together = Repeatable()  # should their answer be lost, all of them are brought again
-        size = 0
-
-        def fits(entry: Waiting) -> bool:
-            nonlocal size
-            size += len(encode_ops(entry.ops))
-            return together.take(entry.ops) and size <= _MOST_BYTES
-
-        return await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES, skip, fits))
+        return await self._queue.run(
+            lambda: self._queue.spool.head(
+                _MOST_ENTRIES, skip, fits=lambda entry: together.take(entry.ops), most_bytes=_MOST_BYTES
+            )
+        )
 
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
         """Bring these to the store, all in one call if that is possible, else one by one."""

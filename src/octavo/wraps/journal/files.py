@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -252,13 +253,11 @@ class QueueNames:
     def slots(self) -> dict[int, list[Path]]:
         """The files of each slot that has any, oldest first."""
         found: dict[int, list[Path]] = {}
-        for slot, part, kept, path in self._list():
-            if part and not kept:
+        # What is being written has no number, and is the newest.
+        for slot, _, kept, path in sorted(self._list(), key=lambda each: (each[0], not each[1], each)):
+            if not kept:
                 found.setdefault(slot, []).append(path)
-        for slot, part, _, path in self._list():
-            if not part:  # what is being written is the newest
-                found.setdefault(slot, []).append(path)
-        return dict(sorted(found.items()))
+        return found
 
     def _list(self) -> list[tuple[int, int, bool, Path]]:
         try:
@@ -374,15 +373,10 @@ class DeadLetters(SharedFile):
 
     def list(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
         """The first `limit` of them, or those that died after the one of that id."""
-        found: list[DeadLetter] = []
-        begun = after is None
-        for letter in self:
-            if limit is not None and len(found) >= limit:
-                break
-            if begun:
-                found.append(letter)
-            begun = begun or letter.id == after
-        return found
+        letters = iter(self)
+        if after is not None:
+            letters = islice(dropwhile(lambda letter: letter.id != after, letters), 1, None)
+        return [*islice(letters, limit)]
 
     def get(self, id: str) -> DeadLetter:  # noqa: A002 - the name the rest of Octavo uses
         """The one of that id, or NotFound."""

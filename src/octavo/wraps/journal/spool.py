@@ -50,20 +50,18 @@ class Spool:
         max_backups: int = 0,
         durability: Durability = "fsync",
     ) -> None:
-        given = {
+        limits = {
             "max_in_memory": max_in_memory,
             "spill_batch_size": spill_batch_size,
             "max_file_bytes": max_file_bytes,
+            "max_backups": max_backups,
         }
-        for setting, value, least in (
-            *((*each, 1) for each in given.items()),
-            ("max_backups", max_backups, 0),
-        ):
-            if value < least:
+        for setting, value in limits.items():
+            if value < (least := 0 if setting == "max_backups" else 1):
                 raise ConfigError(f"{setting} must be at least {least}; got {value!r}")
         if durability not in get_args(Durability):
             raise ConfigError(f'durability must be "fsync", "flush" or "memory"; got {durability!r}')
-        self._limits = Limits(**given, max_backups=max_backups, durability=durability)
+        self._limits = Limits(**limits, durability=durability)
         self.directory = Path(directory)
         self._names = QueueNames(self.directory)
         self._quarantine = SharedFile(self._names.bad, sync=durability == "fsync")
@@ -104,11 +102,16 @@ class Spool:
             self._logs[0].check()
 
     def head(
-        self, most: int, skip: Collection[str] = (), fits: Callable[[Waiting], bool] = lambda _: True
+        self,
+        most: int,
+        skip: Collection[str] = (),
+        *,
+        fits: Callable[[Waiting], bool] = lambda _: True,
+        most_bytes: int = _MOST_BYTES,
     ) -> list[Waiting]:
         """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory.
 
-        The first that does not fit the others ends them; there is always one.
+        The first that does not fit those before it ends them, and so does the one with which they are more than so many bytes.
         """
         with self._ensure_open():
             skip = frozenset(skip)
@@ -117,7 +120,7 @@ class Spool:
             total = 0
             waiting = merge(*(log.read(skip) for log in self._logs), key=lambda each: each[0].id)
             for entry, size in islice(waiting, room):
-                together = fits(entry) and total <= _MOST_BYTES
+                together = fits(entry) and total <= most_bytes
                 if found and not together:
                     break
                 found.append(entry)
