@@ -320,9 +320,8 @@ class Delivery:
             await self._note_done([entry])
             return None
         if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
-            if not await self._queue.run(
-                lambda: self._queue.spool.holds(entry.id)
-            ):  # it was erased meanwhile
+            waits = await self._queue.run(lambda: self._queue.spool.holds(entry.id))
+            if not waits:  # it was erased meanwhile
                 return None
             entry = msgspec.structs.replace(entry, attempts=entry.attempts + 1)
             if entry.attempts < self._max_retries:

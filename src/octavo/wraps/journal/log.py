@@ -135,9 +135,7 @@ class Log:
         self._close_active()  # which is written anew, if it is that one
         try:
             self._quarantine.append(damaged)
-            with file.path.open("rb") as opened:
-                whole = (line.removesuffix(b"\n") + b"\n" for line in opened if line not in bad)
-                replace_lines(file.path, whole, sync=self._sync)
+            replace_lines(file.path, _lines_without(file.path, bad), sync=self._sync)
         except OSError as error:
             file.damaged += len(damaged)
             _log.warning("%s cannot be moved from %s: %s", told, file.path, error)
@@ -153,6 +151,7 @@ class Log:
     def _read(self, passed: set[int], skip: Collection[str]) -> Iterator[tuple[Waiting, int]]:
         self._restore_deleted()
         for file in [*self._files, None]:
+            bad = b""
             with self._open_readable(file) as lines:
                 start = 0 if file is None else file.start
                 for line, entry in read_writes(lines, lambda n: n in passed or self._done.covers(n), start):
@@ -161,10 +160,13 @@ class Log:
                         passed.add(line.n)
                         if entry.id not in skip:
                             yield entry, len(line.data)
-                    elif file is not None and not file.damaged:  # it has gone bad since the file was opened
-                        self._set_apart(file, [line.data])
-                        yield from self._read(passed, skip)
-                        return
+                    elif file is not None and not file.damaged:
+                        bad = line.data
+                        break
+            if file is not None and bad:  # it has gone bad since the file was opened
+                self._set_apart(file, [bad])
+                yield from self._read(passed, skip)
+                return
         self.waiting = len(passed)  # what else was counted can no longer be read
         if not passed:
             self._clear()
@@ -238,15 +240,17 @@ class Log:
         backups = self._names.backups(self.slot)
         # The newest first: it says what is done, and no other does so any more.
         for path in [*(file.path for file in reversed(self._files)), *backups]:
+            if not path.exists():
+                continue
             lines = [done_line(self._done)] if path == active and self._done.upto else []
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as opened:
+            with path.open("rb") as opened:
                 is_passed = (lambda _: False) if path in backups else self._done.covers
                 for line, entry in read_writes(opened, is_passed):
                     if entry is not None:
                         kept = msgspec.structs.replace(entry, ops=left(entry.ops))
                         touched += kept.ops != entry.ops and path not in backups
                         lines += [queued_line(line.n, kept)] if kept.ops else []
-                replace_lines(path, lines, sync=self._sync)
+            replace_lines(path, lines, sync=self._sync)
         self._noted = True
         self.open()
         return touched
@@ -369,6 +373,11 @@ class Log:
     def _sync_names(self) -> None:
         if self._sync:
             sync_folder(self._names.directory)
+
+
+def _lines_without(path: Path, bad: Collection[bytes]) -> Iterator[bytes]:
+    with path.open("rb") as opened:
+        yield from (line.removesuffix(b"\n") + b"\n" for line in opened if line not in bad)
 
 
 def claim(names: QueueNames, *, empty: bool = False) -> tuple[int, FileLock]:
