@@ -184,6 +184,21 @@ def test_damage_that_appears_while_running(tmp_path):
     assert (spool.waiting, spool.bad_lines) == (0, 1)
 
 
+def test_damage_behind_what_is_being_brought(tmp_path):
+    """A line that is taken out moves those behind it; none of them is passed over."""
+    spool = quick(tmp_path)
+    entries = writes(5)
+    spool.put(entries[:4])
+    assert spool.head(4) == entries[:4]
+    data = (tmp_path / LOG).read_bytes()
+    (tmp_path / LOG).write_bytes(data.replace("消息 1".encode(), "消息 X".encode()))
+    assert spool.head(2) == [entries[0], entries[2]]
+    spool.put(entries[4:])
+    spool.mark_done(ids(entries[:4]))
+    assert spool.head(5) == entries[4:]
+    assert (spool.waiting, spool.bad_lines) == (1, 1)
+
+
 def test_damaged_parts(tmp_path):
     """A part that was numbered is read and mended like the one being written."""
     spool = quick(tmp_path, max_file_bytes=700)

@@ -1,7 +1,7 @@
 """The files of one process: appended to, numbered when they are full, removed when everything in them is done.
 
-Nothing of them is in memory but a cursor: up to which write all are done, and which are left of those before it. What waits is read
-from there on, as far as somebody asks for it. Why nothing is lost, and nothing is done in the wrong order, whoever is killed when:
+In memory is only a cursor: up to which write all are done, and which are left of those before it. What waits is read from there
+on, as far as somebody asks for it. Why nothing is lost, and nothing is done in the wrong order, whoever is killed when:
 
 1. A write is one line, so it is there whole or not at all; what is torn fails its checksum and is quarantined.
 2. What is done is a line too. Killed before that line is on disk, some writes are done again: all of them still stand in
@@ -62,7 +62,7 @@ class LogFile(msgspec.Struct, eq=False):
 
     path: Path
     last: int = 0  # the highest number that was given when it was written
-    start: int = 0  # everything before this offset is done
+    start: int = 0  # everything before this offset is done, or known to be left
     damaged: int = 0  # lines that are bad and could not be quarantined
 
 
@@ -133,6 +133,10 @@ class Log:
         """Move damaged lines to the quarantine, so that each is counted once; where that cannot be done they stay."""
         bad, told = set(damaged), pluralize(len(damaged), "damaged line")
         self._close_active()  # which is written anew, if it is that one
+        file.start = 0
+        for id_, place in self._handed.items():
+            if place.file is file:  # its line is not where it was
+                self._handed[id_] = place._replace(file=None)
         try:
             self._quarantine.append(damaged)
             replace_lines(file.path, _lines_without(file.path, bad), sync=self._sync)
@@ -150,10 +154,11 @@ class Log:
 
     def _read(self, passed: set[int], skip: Collection[str]) -> Iterator[tuple[Waiting, int]]:
         self._restore_deleted()
+        only_behind = passed >= self._done.left  # nothing is asked for that was left
         for file in [*self._files, None]:
             bad = b""
             with self._open_readable(file) as lines:
-                start = 0 if file is None else file.start
+                start = file.start if file is not None and only_behind else 0
                 for line, entry in read_writes(lines, lambda n: n in passed or self._done.covers(n), start):
                     if entry is not None:
                         self._handed[entry.id] = Place(line.n, file, line.end)
@@ -222,7 +227,7 @@ class Log:
             self._clear()
             return
         for place in finished:
-            if place.file is not None and not self._done.left:
+            if place.file is not None:
                 place.file.start = max(place.file.start, place.end)
         try:
             self._append(b"")
