@@ -267,3 +267,16 @@ def test_the_hour_of_a_meeting_is_of_the_day_named_apart() -> None:
 def test_what_is_done_instead_is_told_too() -> None:
     assert contents("我不再跑步了，改成游泳") == ["用户不再跑步了", "用户改成游泳"]
     assert contents("我不再打篮球了，改成爬山") == ["用户不再打篮球了", "用户改成爬山"]
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "kept"),
+    [
+        ("用户的妹妹蓝静雯在南宁做空乘", "静雯不吃辣", ["用户的妹妹静雯不吃辣"]),
+        ("用户有个闺女（小名糯米, 上中班）", "糯米怕狗", ["用户的闺女糯米怕狗"]),
+        ("用户的老公老家在武威", "老家是曲靖的", ["用户老家是曲靖的"]),
+    ],
+)
+def test_who_is_named_is_known_by_the_memories(known: str, text: str, kept: list[str]) -> None:
+    before = Known(id="1", layer="profile", category="preference", content=known)
+    assert [one.content for one in decide(text, [before], owner_type="user", at=NOW)] == kept

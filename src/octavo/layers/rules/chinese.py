@@ -27,7 +27,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
     clauses = clauses_zh(sentence.text)
     ordered = supposed = False
     for at, written in enumerate(clauses):
-        clause = written
+        clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
