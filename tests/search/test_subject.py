@@ -48,6 +48,9 @@ def test_a_question_asks_about_the_person_or_somebody_else(question, own):
         ("我师父住在宁波", OTHER),
         ("老孟有痛风，住三楼", OTHER),
         ("儿子住校，我住绵阳", OWN),
+        ("安然住单位宿舍", OTHER),
+        ("偶尔也想住海边", OWN),
+        ("房子住着挺舒服", OWN),
     ],
 )
 def test_a_text_tells_of_the_person_or_somebody_else(text, subject):

@@ -99,7 +99,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """Read a question asked at that moment."""
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
-        said = _LIVELIHOOD.sub("work", text)
+        said = _LIVELIHOOD.sub("work", text).replace("用户", "我")  # 用户口味: no 户口
         sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.

@@ -10,7 +10,7 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import is_unspaced, terms
-from octavo.kernel.terms.topics import SURNAMES, topics
+from octavo.kernel.terms.topics import SURNAMES, says_topic, topics
 
 OWN, OTHER, UNKNOWN = 1, -1, 0
 
@@ -56,6 +56,14 @@ _OTHER_FIRST = re.compile(
 _NAME_FIRST = re.compile(
     r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?([A-ZÀ-Ý][\w-]+)"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
+)
+# 安然住单位宿舍, 桂芬学的是模特步: what only people do, after what is neither a time, a manner nor a thing.
+_NAME_FIRST_CHINESE = re.compile(
+    "(?![一二三四五六七八九十两几不没也还都就又很最太更每这那哪今昨明后前上下早晚中从打平现目如以之当刚正已曾终总经常有真其自主即原大小老阿可应好至特居周月年个双第我你他她它"
+    "跟和与在把给为对让被请租借搬暂独合同定是但偶本谁感突尤确的稍容忽听非倘据去])"
+    r"([\u4e00-\u9fff]{2,3}?)(?<![也还不很都就又全着能])"
+    "(?=住(?!.?$)|租在|养了|家养|练的|学的|读|念|怕|喜欢|讨厌|最[喜爱怕]|爱[吃喝看听玩]|会(?!员|议)|考[上了]|嫁|毕业|有点|今年|明年|下个?月|想|要去|属.的|生日|不[吃喝]"
+    "|是[^，]{1,8}[人的]|在[^，]{1,8}(?:上班|工作|读|当|做))"
 )
 # "My wife Funmi", 我叔叔, "Funmi hates", 读书会的时间是; and what they are called: "my dog is called Biscuit", 我叔叔叫王志强.
 _SUBJECTS = tuple(
@@ -143,5 +151,7 @@ def _subject(clause: str) -> int:
     if _OWN.search(clause):
         return OWN
     if (named := _NAME_FIRST.match(clause)) and named[1].lower() not in STOP_WORDS:
+        return OTHER
+    if (named := _NAME_FIRST_CHINESE.match(clause)) and not says_topic(named[1][:2]):
         return OTHER
     return UNKNOWN

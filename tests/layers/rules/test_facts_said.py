@@ -114,6 +114,10 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
         ("安娜去年搬到柏林了", []),
         ("小美离婚了", []),
         ("昨天走了五公里", ["用户昨天走了五公里"]),
+        ("毕业以后一直修钟表", ["用户毕业以后一直修钟表"]),
+        ("有个弟弟在冰岛", ["用户有个弟弟在冰岛"]),
+        ("有个朋友在冰岛", []),
+        ("每回坐缆车都头晕", ["用户每回坐缆车都头晕"]),
     ],
 )
 def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: list[str]) -> None:
@@ -153,6 +157,7 @@ def test_details_stay_with_what_they_are_details_of(text: str, kept: list[str]) 
         "想象我是海盗", "把我当成皇帝", "我多希望我会弹竖琴", "我该不该跟他表白", "老吴一口咬定我借过他的伞", "他说：我爸是局长", "说明书上写着，我院停诊", "今天天气真不错啊",
         "帮我写：我是一名会计", "我邻居的儿子是飞行员", "艾琳离婚了", "周建国辞职了", "他说他没坐过船", "根据通知，住户六月搬走", "剧本里，我是个海盗",
         "我们来玩个游戏，我是国王", "换作是我，我就不去", "我本可以当舞者", "忘掉我住在柏林", "把我的电话删掉", "Forget my plate number", "Forget that I live in Berlin", "她说：“我住在罗马，我老公是兽医”", "我要是有钱就好了",
+        "我们厂要搬走了，据说", "叫我过去帮忙", "来了直接按门铃",
     ],
 )  # fmt: skip
 def test_what_is_wished_supposed_told_or_joked_is_no_fact(text: str) -> None:
@@ -194,6 +199,10 @@ def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: lis
         ("我是无神论者", "value", None),
         ("我去年查出了脂肪肝", "preference", None),
         ("我在城北租了间房", "preference", None),
+        ("我没到三十就秃了", "preference", None),
+        ("我最后去了延边大学", "education", None),
+        ("在集上批了三百双棉袜", "action", None),
+        ("下月初八娶媳妇", "event", 0),
     ],
 )
 def test_what_happens_is_of_its_kind_and_at_its_hour(text: str, category: str, hour: int | None) -> None:
@@ -258,3 +267,16 @@ def test_the_hour_of_a_meeting_is_of_the_day_named_apart() -> None:
 def test_what_is_done_instead_is_told_too() -> None:
     assert contents("我不再跑步了，改成游泳") == ["用户不再跑步了", "用户改成游泳"]
     assert contents("我不再打篮球了，改成爬山") == ["用户不再打篮球了", "用户改成爬山"]
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "kept"),
+    [
+        ("用户的妹妹蓝静雯在南宁做空乘", "静雯不吃辣", ["用户的妹妹静雯不吃辣"]),
+        ("用户有个闺女（小名糯米, 上中班）", "糯米怕狗", ["用户的闺女糯米怕狗"]),
+        ("用户的老公老家在武威", "老家是曲靖的", ["用户老家是曲靖的"]),
+    ],
+)
+def test_who_is_named_is_known_by_the_memories(known: str, text: str, kept: list[str]) -> None:
+    before = Known(id="1", layer="profile", category="preference", content=known)
+    assert [one.content for one in decide(text, [before], owner_type="user", at=NOW)] == kept

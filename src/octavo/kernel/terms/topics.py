@@ -61,6 +61,11 @@ def is_definite(term: str) -> bool:
     return term in _table().definite
 
 
+def says_topic(word: str) -> bool:
+    """Whether a word or a pair of characters by itself says that a text is about something."""
+    return word in _table().words
+
+
 def topic_name(term: str) -> str:
     """The topic of such a term, as people call it."""
     return term.removeprefix(TOPIC_PREFIX)

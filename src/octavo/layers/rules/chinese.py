@@ -27,7 +27,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
     clauses = clauses_zh(sentence.text)
     ordered = supposed = False
     for at, written in enumerate(clauses):
-        clause = written
+        clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
@@ -171,7 +171,8 @@ class ChineseReader(ClauseReader):
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
-            or (len(said) > 3 and (is_personal(clause) or any(map(CHINESE.OWN_LIFE.match, (clause, said)))))
+            or (len(said) > 3 and is_personal(clause))
+            or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
@@ -432,7 +433,7 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
         return "other"
     # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
     if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
-        return "action"
+        return "action" if timed or done or not is_personal(said) else None  # 不到五十就老花了 lasts
     if not sure or not timed or CHINESE.IS_SO.match(said):
         return None
     return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"

@@ -83,6 +83,7 @@ _ASIDE = (
     (CHINESE.ASIDE, r"\1\2"),  # 我妻子，陈默，在天文台工作
     (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
     (CHINESE.THAT_IS, r"\1是我的\2"),  # 我给盲人读报，这是我的工作
+    (CHINESE.HEARD_LAST, r"\2\1"),  # 公司要上市了，据说
     (CHINESE.IT_IS, r"\2叫\1"),  # 它叫布丁，是我家的狗
 )
 
@@ -232,6 +233,7 @@ class ReadingContext:
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
     other: str = ""  # whom or what of the owner's was spoken of last, as it was written
+    names: dict[str, str] = field(default_factory=dict)  # of the owner's people, and who each is
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     open: bool = False  # whether what follows may still tell details of the last fact
 
@@ -357,6 +359,12 @@ class ClauseReader:
             while at < len(clause) and clause[at] in gap:
                 at += 1
         return at
+
+    def with_relation(self, clause: str) -> str:
+        """安然住校, when it is known who that is: 我妹妹安然住校."""
+        at = self.after_leading(clause) if self.context.names else 0
+        who = next((who for name, who in self.context.names.items() if clause.startswith(name, at)), None)
+        return f"{clause[:at]}我{who}{clause[at:]}" if who else clause
 
     def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""

@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from octavo.kernel.terms.english import stem
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topics
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
 from octavo.layers.rules.english import read_english
-from octavo.layers.rules.facts import COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
+from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
 from octavo.util.cache import Cache, size_of
@@ -37,11 +39,15 @@ def read(text: str, owner_type: OwnerType, at: datetime) -> list[StatedFact]:
     return run_steps(reading(text, owner_type, at))
 
 
-def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[StatedFact]]:
-    """`read` in steps: about a sentence each."""
+def reading(
+    text: str, owner_type: OwnerType, at: datetime, known: Sequence[Known] = ()
+) -> Generator[None, None, list[StatedFact]]:
+    """`read` in steps: about a sentence each. `known` are memories that say who somebody is whom the text names."""
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
     yield
     context = ReadingContext.of(text, owner_type, at)
+    if not context.narrated:
+        context.names = _names_of(known)
     text = COMMON.QUOTED.sub(" ", text)
     if context.narrated:
         text = COMMON.ASIDE.sub("", text)  # details of a memory; whose they are, only its own text said
@@ -70,6 +76,17 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
         else:
             joined.append(part)
     return [Sentence(part.strip(" ，,"), sentence.asks and part is joined[-1]) for part in joined]
+
+
+def _names_of(known: Sequence[Known]) -> dict[str, str]:
+    """What the owner's people are called, and who each is: 安然 is the 妹妹."""
+    names: dict[str, str] = {}
+    for one in known:
+        if match := CHINESE.OWN_PERSON.match(one.content):
+            name = match["called"] or match["name"]
+            if match["called"] or not topics(name, terms(name)):  # 用户的老公老家在武威
+                names |= {name: match["who"], name[-2:]: match["who"]}  # 蓝静雯 is 静雯 among her own
+    return names
 
 
 def _as_former(fact: StatedFact) -> StatedFact:
