@@ -261,7 +261,8 @@ class CommandCall:
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
         except ConfigError as error:
-            self.fail(error)
+            found: Resolved | None = self.__dict__.get("resolved")  # asked for again, a bad one fails again
+            self.fail(error if found is None else found.name_origin(error))
             return 2
         except (OctavoError, OSError) as error:
             self.fail(error)
