@@ -133,7 +133,7 @@ class CommandCall:
             if isinstance(error, OSError) and error.filename
             else str(error)
         )
-        if isinstance(error, StoreUnavailable):
+        if isinstance(error, StoreUnavailable) and not self._is_embedded:
             told += "; is it running, and is the address in --store, OCTAVO_URL or the settings right?"
         sentence = self.mask(" ".join(told.split()) or type(error).__name__)
         click.echo(escape_controls(f"octavo: {sentence}"), err=True)
@@ -187,6 +187,17 @@ class CommandCall:
         if self._verbose:
             self._tell_settings(found)
         return found
+
+    @property
+    def _resolved(self) -> "Resolved | None":
+        """The same if there is such a thing by now: what failed once would fail again."""
+        return self.__dict__.get("resolved")
+
+    @property
+    def _is_embedded(self) -> bool:
+        from octavo.config import local_path
+
+        return self._resolved is not None and local_path(self.settings.database.dsn) is not None
 
     @property
     def settings(self) -> "Settings":
@@ -261,7 +272,7 @@ class CommandCall:
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
         except ConfigError as error:
-            found: Resolved | None = self.__dict__.get("resolved")  # asked for again, a bad one fails again
+            found = self._resolved
             self.fail(error if found is None else found.name_origin(error))
             return 2
         except (OctavoError, OSError) as error:
