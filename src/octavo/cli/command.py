@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr; `--json` leaves stdout to a sin
 import asyncio
 import functools
 import hashlib
+import io
 import os
 import shutil
 import sys
@@ -69,6 +70,13 @@ def root() -> None:
 def format_json(value: Any) -> str:
     """A value as JSON that people may read too."""
     return escape_json_controls(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _fit_output(as_json: bool) -> None:
+    """Let stdout take any text: what its encoding lacks is escaped, and JSON is UTF-8 wherever programs read it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        encoding = "utf-8" if as_json and not sys.stdout.isatty() else None
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 class CommandCall:
@@ -303,6 +311,7 @@ def as_command(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Calla
     @functools.wraps(function)
     def command(**given: Any) -> None:
         call = CommandCall(click.get_current_context(), given)
+        _fit_output(call.json)
         hand_over()
         sys.exit(call.run(lambda: function(call, **given)))
 
