@@ -251,7 +251,10 @@ def test_stores_lists_every_scheme(octavo, monkeypatch):
         (("doctor", "sqlite:////no/where.db"), "there is no store at /no/where.db"),
         (("doctor",), "there is no store at octavo.db; check the path in sqlite:///octavo.db"),
         (("export",), "there is no store at octavo.db"),
-        (("export", "octavo.db"), "'octavo.db' is not the URL of a store"),
+        (
+            ("export", "all.jsonl"),
+            "'all.jsonl' is not the URL of a store; name one before a FILE: octavo export sqlite:///octavo.db FILE",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence_and_status_2(octavo, args, sentence):
