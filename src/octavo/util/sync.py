@@ -165,7 +165,10 @@ def _outlive_thread_pools(loop: asyncio.AbstractEventLoop) -> None:
     ) -> asyncio.Future[T]:
         try:
             return submit(pool, work, *args)
-        except RuntimeError:  # the main thread has ended
+        except RuntimeError as refused:
+            # Any other, such as for want of a thread, may come with the work in the queue: it would be done twice.
+            if not str(refused).startswith("cannot schedule new futures"):
+                raise
             done: asyncio.Future[T] = loop.create_future()
             try:
                 done.set_result(work(*args))
