@@ -266,7 +266,7 @@ def _flush_all() -> None:
     for keeper in tuple(_keepers):
         if keeper.is_blocking and not keeper.flush():
             _log.warning(
-                "the program ends, and what was said last is not kept: it took longer than %g seconds",
+                "the program ends, and what was said last may not be kept: it took longer than %g seconds",
                 _FLUSH_SECONDS,
             )
 
