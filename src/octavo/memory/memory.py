@@ -66,14 +66,12 @@ class AsyncMemory:
     ) -> None:
         extractor = None if isinstance(model, str) else model
         if store is None or isinstance(store, str):
+            name = embedder if isinstance(embedder, str | None) else embedder.name
             named = {
                 "database.dsn": ("store", store),
                 "extraction.model": ("model", model if isinstance(model, str) else None),
                 "vector.enabled": ("embedder", True if embedder else None),
-                "vector.embedder": (
-                    "embedder",
-                    embedder if isinstance(embedder, str | None) else embedder.name,
-                ),
+                "vector.embedder": ("embedder", name),
                 "service.tenant": ("tenant", tenant),
             }
             given = {key: option for key, option in named.items() if option[1] is not None}
