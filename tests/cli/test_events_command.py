@@ -126,6 +126,9 @@ def test_search(events):
     assert ids(events("search", "NUMBER 1", "--everyone", "--json").stdout) == ["evt_1"]
     nothing = events("search", "100%", "--everyone", "--json")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
+    for words in (("search", "umber", "--words", "--everyone"), ("list", "--agent", "nobody")):
+        nothing = events(*words)
+        assert (nothing.stdout, nothing.stderr) == ("", "no such event\n")
     assert events("search", "umber", "--words", "--everyone").exit_code == 1
     assert ids(events("search", "Number 3", "--everyone", "--words", "--json").stdout) == ["evt_3"]
     assert events("search", "number", "--session", "s1").stdout.count("\n") == 2

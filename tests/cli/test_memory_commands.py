@@ -101,7 +101,7 @@ async def test_add_with_a_model(octavo):
 
 
 def test_add_from_stdin(octavo, told):
-    kept = told("add", "-", "--no-infer", "--category", "other", input="两行\n文字\n")["memory"]
+    kept = told("add", "-", "--no-infer", "--category", "other", input="\ufeff两行\n文字\n")["memory"]
     assert (kept["content"], kept["entity_id"]) == ("两行\n文字", DEFAULT_USER)
     assert told("add", "-", input=f"{FIVE_LINES}\n")["inserted"] == 2
     bad = octavo("add", "-", input=b"\xff\xfe")

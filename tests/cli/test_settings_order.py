@@ -1,6 +1,7 @@
 """One order for every command: the option, then the environment, then the file, then the default."""
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 
@@ -211,3 +212,15 @@ def test_the_help_says_the_default(octavo, path):
     """Of every command that has one: `octavo queue replay` brings nothing to a store that nobody named."""
     told = " ".join(octavo(*path, "--help").stdout.split())
     assert ("settings, or sqlite:///octavo.db" in told) is (path != ("queue", "replay"))
+
+
+def test_what_named_a_store_that_is_none_is_told(octavo, monkeypatch):
+    """An option, a variable or a line of the settings: whoever reads the error knows where to look."""
+    told = octavo("list", "--store", "wat://x", "--json")
+    assert told.stderr.startswith("octavo: --store: unknown store scheme 'wat'; known: ")
+    assert json.loads(told.stdout)["kind"] == "ConfigError"
+    Path("config").mkdir()
+    Path("config/memory.yaml").write_text("database:\n  dsn: wat://x\n")
+    assert octavo("list").stderr.startswith("octavo: config/memory.yaml, line 2: unknown store scheme 'wat'")
+    monkeypatch.setenv("OCTAVO_URL", "wat://x")
+    assert octavo("list").stderr.startswith("octavo: OCTAVO_URL: unknown store scheme 'wat'")

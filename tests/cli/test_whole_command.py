@@ -75,6 +75,21 @@ def test_a_misspelt_command_is_named(octavo):
     assert "--help" in result.stderr
 
 
+def test_a_character_that_the_output_cannot_show(tmp_path):
+    """In a locale without Chinese what was done is still told; and JSON is UTF-8, as JSON is."""
+
+    def call(*words):
+        command = [sys.executable, "-m", "octavo.cli", *words, "--store", f"sqlite:///{tmp_path}/o.db"]
+        locale = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+        done = subprocess.run(command, capture_output=True, env=locale, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout
+
+    assert b"remembered in the event layer" in call("add", "林 🐝", "--no-infer", "--user", "林")
+    assert rb"\u6797 \U0001f41d" in call("list", "--user", "林")
+    assert '"content": "林 🐝"'.encode() in call("list", "--user", "林", "--json")
+
+
 def test_the_version(octavo):
     """Of the package, and nothing else."""
     assert octavo("--version").output == f"octavo {package.__version__}\n"

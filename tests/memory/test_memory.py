@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from octavo import AsyncMemory, Conflict, InvalidQuery, InvalidRecord, Memory, NotFound
+from octavo import AsyncMemory, ConfigError, Conflict, InvalidQuery, InvalidRecord, Memory, NotFound
 from octavo.chat import ChatMemory, Msg
 from octavo.events import AgentEvent, EventStore
 from octavo.kernel.model import Query, Scope
@@ -137,6 +137,26 @@ async def test_a_limit_is_a_number(memory, limit):
     for look in (partial(memory.search, "tea"), memory.get_all):
         with pytest.raises(InvalidQuery, match="limit must be a number, 0 or more; got"):
             await look(user_id="lin", limit=limit)
+
+
+async def test_a_page_goes_on_after_a_cursor(memory):
+    with pytest.raises(
+        InvalidQuery, match="after must be the Cursor of a record or a page; got 'user_lin_1'"
+    ):
+        await memory.get_all(user_id="lin", after="user_lin_1")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"store": "octavo.db"}, "^store: 'octavo.db' is not the URL of a store"),
+        ({"store": ""}, "^store is text, not empty"),
+        ({"store": "memory://", "embedder": "wat:x"}, "^embedder: "),
+    ],
+)
+def test_an_argument_that_is_wrong_is_named(given, says):
+    with pytest.raises(ConfigError, match=says):
+        AsyncMemory(**given)
 
 
 async def test_metadata_are_a_dict(memory):

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from types import SimpleNamespace
 
 import openai
 import pytest
@@ -328,13 +329,20 @@ def test_wrong_options(server, url):
             with_memory(client, memory=AsyncMemory("memory://"))
 
 
+@pytest.mark.parametrize("wrong", [None, object(), openai.OpenAI, SimpleNamespace(messages=None)])
+def test_what_has_no_calls_to_remember_is_refused(wrong, url):
+    """A client of another SDK would be used, and nothing would be remembered."""
+    with pytest.raises(TypeError, match=r"with chat\.completions or responses; got "):
+        with_memory(wrong, memory=url)
+
+
 # --- the client is the client
 
 
 @pytest.mark.parametrize("awaited", [False, True])
 async def test_a_client_that_cannot_be_closed(awaited, url):
     """Any object of their shape will do; the memory that was opened for it is closed all the same."""
-    shape = type("Shape", (), {"__aenter__": None} if awaited else {})
+    shape = type("Shape", (), {"chat": None, **({"__aenter__": None} if awaited else {})})
     client = with_memory(shape(), memory=url)
     closing = client.close()
     if awaited:

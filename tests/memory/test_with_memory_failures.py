@@ -289,6 +289,15 @@ asyncio.run(main())
         assert sorted(kept(memory)) == ["And rice.", "I like tea.", "Noted.", "Noted."]
 
 
+def test_a_program_that_ends_too_soon_says_so(server, faulty, monkeypatch, caplog):
+    _, memory = faulty
+    monkeypatch.setattr(keeping.Keeper, "flush", lambda self: False)
+    client = blocking(server, memory)
+    keeping._flush_all()
+    assert "what was said last may not be kept: it took longer than 10 seconds" in caplog.text
+    assert client.memory is memory
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_fork(server, faulty):
     """The child does not wait for what its parent is keeping, and its calls are made."""

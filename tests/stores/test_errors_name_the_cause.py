@@ -1,6 +1,7 @@
 """Errors worth reading: which host, which path and why, what was wanted, and how many in good English."""
 
 import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -78,6 +79,19 @@ async def test_a_read_only_disk_is_said_to_be_one(disk, store, there):
         await write(url)
     assert str(folder / "a") in str(refused.value)
     assert "read-only" in str(refused.value).lower()
+
+
+@pytest.mark.parametrize("store", ["sqlite:///{}/octavo.db", "file://{}/files"])
+async def test_a_full_disk_is_said_to_be_one(disk, store):
+    """SQLite itself calls it an I/O error where there is no room for its shared memory."""
+    folder, _ = disk
+    url = store.format(folder)
+    await write(url)
+    with suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(1024))
+    with pytest.raises(StoreError, match="the disk is full; make room on it"):
+        await write(url)
 
 
 async def test_a_queue_and_a_vault_on_one_say_so_too(disk, tmp_path):

@@ -118,6 +118,35 @@ def test_no_thread_before_the_first_call():
     assert threading.active_count() == before
 
 
+def test_a_thread_that_outlives_the_main_thread():
+    """Python takes no work for thread pools once the main thread has ended; calls from another thread are still answered."""
+    program = """
+import asyncio, threading
+from concurrent.futures import ThreadPoolExecutor
+from octavo.util.sync import Portal
+
+async def work():
+    own = await asyncio.get_running_loop().run_in_executor(ThreadPoolExecutor(1), str.upper, "own")
+    try:
+        await asyncio.to_thread(int, "x")
+    except ValueError as error:
+        return own, await asyncio.to_thread(str.upper, "shared"), str(error)
+
+def call():
+    threading.main_thread().join()
+    print(portal.call(work()))
+    portal.close()
+
+portal = Portal()
+threading.Thread(target=call).start()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert done.stderr == ""
+    assert done.stdout == "('OWN', 'SHARED', \"invalid literal for int() with base 10: 'x'\")\n"
+
+
 def test_many_threads_share_one_loop(face):
     """The first calls at once start one loop; all work is done there, and none is lost."""
     start = threading.Barrier(16)

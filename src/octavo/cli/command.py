@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr; `--json` leaves stdout to a sin
 import asyncio
 import functools
 import hashlib
+import io
 import os
 import shutil
 import sys
@@ -71,6 +72,13 @@ def format_json(value: Any) -> str:
     return escape_json_controls(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def _fit_output(as_json: bool) -> None:
+    """Let stdout take any text: what its encoding lacks is escaped, and JSON is UTF-8 wherever programs read it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        encoding = "utf-8" if as_json and not sys.stdout.isatty() else None
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
+
+
 class CommandCall:
     """One call of a command: what it prints, and the settings it works by."""
 
@@ -133,7 +141,7 @@ class CommandCall:
             if isinstance(error, OSError) and error.filename
             else str(error)
         )
-        if isinstance(error, StoreUnavailable):
+        if isinstance(error, StoreUnavailable) and not self._is_embedded:
             told += "; is it running, and is the address in --store, OCTAVO_URL or the settings right?"
         sentence = self.mask(" ".join(told.split()) or type(error).__name__)
         click.echo(escape_controls(f"octavo: {sentence}"), err=True)
@@ -187,6 +195,17 @@ class CommandCall:
         if self._verbose:
             self._tell_settings(found)
         return found
+
+    @property
+    def _resolved(self) -> "Resolved | None":
+        """The same if there is such a thing by now: what failed once would fail again."""
+        return self.__dict__.get("resolved")
+
+    @property
+    def _is_embedded(self) -> bool:
+        from octavo.config import local_path
+
+        return self._resolved is not None and local_path(self.settings.database.dsn) is not None
 
     @property
     def settings(self) -> "Settings":
@@ -261,7 +280,8 @@ class CommandCall:
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
         except ConfigError as error:
-            self.fail(error)
+            found = self._resolved
+            self.fail(error if found is None else found.name_origin(error))
             return 2
         except (OctavoError, OSError) as error:
             self.fail(error)
@@ -291,6 +311,7 @@ def as_command(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Calla
     @functools.wraps(function)
     def command(**given: Any) -> None:
         call = CommandCall(click.get_current_context(), given)
+        _fit_output(call.json)
         hand_over()
         sys.exit(call.run(lambda: function(call, **given)))
 

@@ -80,7 +80,10 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     since, until = _times(asked)
     named = _drop_none(**_owner(asked), event_type=kind, start_time=since, end_time=until)
     async with _open_named(call.existing_store()) as store:
-        _Rows(call).show(await store.retrieve(**named, limit=limit))
+        found = await store.retrieve(**named, limit=limit)
+        _Rows(call).show(found)
+    if not found:
+        call.say("no such event", err=True)
     return 0
 
 
@@ -158,6 +161,8 @@ async def search_command(
             named["whole_words"] = True
         found = await store.search(query, limit=limit, **named)
         _Rows(call).show(found or [])
+    if not found:
+        call.say("no such event", err=True)
     return 0 if found else 1
 
 

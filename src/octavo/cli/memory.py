@@ -60,7 +60,7 @@ async def add_command(
     """
     named = {name: given.pop(name) for name in _WHOSE}
     try:
-        said = sys.stdin.buffer.read().decode().removesuffix("\n") if said == "-" else said
+        said = sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n") if said == "-" else said
     except UnicodeDecodeError as error:
         raise ConfigError(f"stdin is not UTF-8: {error}") from None
     extra = parse_metadata(metadata)

@@ -102,6 +102,11 @@ async def export_command(
     named = "database.dsn" in call.overrides or call.is_set("database.dsn")
     if word and (source == "-" or named or format_ == "markdown-folder"):
         source, file = None, source
+    elif word:
+        raise ConfigError(
+            f"{source!r} is not the URL of a store; name one before a FILE: "
+            f"octavo export {call.settings.database.dsn} FILE"
+        )
     store, to = check_exists(_store(call, source)), file or "-"
     if format_ == "markdown-folder":
         return await _export_folder(call, store, to, given)

@@ -38,6 +38,13 @@ class Resolved(msgspec.Struct, frozen=True):
         """What decided a setting."""
         return self.origins.get(key, "the default")
 
+    def name_origin(self, error: ConfigError) -> ConfigError:
+        """The same error of a setting, with what decided the setting in place of its name."""
+        key, _, told = str(error).partition(": ")
+        if key not in self.origins:
+            return error
+        return ConfigError(f"{self.origins[key]}: {told}").with_traceback(error.__traceback__)
+
 
 def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings of a file, of OCTAVO__SECTION__KEY variables, which win, and of defaults for all others.

@@ -10,7 +10,20 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.kernel.model import NAMES_HELD, Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, to_utc
+from octavo.kernel.model import (
+    NAMES_HELD,
+    Add,
+    Change,
+    Cursor,
+    Head,
+    Op,
+    Query,
+    Rank,
+    Record,
+    Remove,
+    Scope,
+    to_utc,
+)
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import content, fold_in_steps, spell
 from octavo.util.sync import run_steps
@@ -208,6 +221,8 @@ def check_query(query: Query) -> Query:
         raise InvalidQuery(f"unknown collection {query.collection!r}; known: {', '.join(SHAPES)}")
     if query.after is not None:
         cursor = query.after
+        if not isinstance(cursor, Cursor):
+            raise InvalidQuery(f"after must be the Cursor of a record or a page; got {_shorten(cursor)}")
         if not (_is_storable(cursor.id + cursor.scope_key) and -MAX_SEQ < cursor.seq < MAX_SEQ):
             raise InvalidQuery(f"after is no position between records: {cursor!r}")
     return _drop_impossible_names(query.checked())

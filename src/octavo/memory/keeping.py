@@ -264,8 +264,11 @@ _keepers: "weakref.WeakSet[Keeper]" = weakref.WeakSet()
 @atexit.register
 def _flush_all() -> None:
     for keeper in tuple(_keepers):
-        if keeper.is_blocking:
-            keeper.flush()
+        if keeper.is_blocking and not keeper.flush():
+            _log.warning(
+                "the program ends, and what was said last may not be kept: it took longer than %g seconds",
+                _FLUSH_SECONDS,
+            )
 
 
 # --- what is new

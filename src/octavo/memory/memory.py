@@ -66,17 +66,22 @@ class AsyncMemory:
     ) -> None:
         extractor = None if isinstance(model, str) else model
         if store is None or isinstance(store, str):
+            name = embedder if isinstance(embedder, str | None) else embedder.name
             named = {
-                "database.dsn": store,
-                "extraction.model": model if isinstance(model, str) else None,
-                "vector.enabled": True if embedder else None,
-                "vector.embedder": embedder if isinstance(embedder, str | None) else embedder.name,
-                "service.tenant": tenant,
+                "database.dsn": ("store", store),
+                "extraction.model": ("model", model if isinstance(model, str) else None),
+                "vector.enabled": ("embedder", True if embedder else None),
+                "vector.embedder": ("embedder", name),
+                "service.tenant": ("tenant", tenant),
             }
-            given = {key: (key, value) for key, value in named.items() if value is not None}
-            settings = resolve_settings(CONFIG if CONFIG.exists() else None, given).settings
+            given = {key: option for key, option in named.items() if option[1] is not None}
+            found = resolve_settings(CONFIG if CONFIG.exists() else None, given)
             own = None if isinstance(embedder, str) else embedder
-            self._begin(LayeredMemory.from_settings(settings, extractor=extractor, embedder=own))
+            try:
+                layers = LayeredMemory.from_settings(found.settings, extractor=extractor, embedder=own)
+            except ConfigError as error:
+                raise found.name_origin(error) from error.__cause__
+            self._begin(layers)
         elif embedder is not None or isinstance(model, str):
             raise ConfigError(
                 "a store that is handed in is used as it is; give its URL with model and embedder"

@@ -53,6 +53,13 @@ def with_memory(
         timeout_seconds=timeout_seconds,
     )
     inner = client._inner if type(client) is MemoryClient else client  # noqa: SLF001 - its own
+    # On the class first: the SDK makes its parts, and imports much, when they are asked for.
+    has_calls = any(hasattr(each, name) for each in (type(inner), inner) for name in ("chat", "responses"))
+    if isinstance(inner, type) or not has_calls:
+        given = f"the class {inner.__name__}" if isinstance(inner, type) else f"a {type(inner).__name__}"
+        raise TypeError(
+            f"with_memory takes a client such as OpenAI(), with chat.completions or responses; got {given}"
+        )
     if isinstance(memory, AsyncMemory) and not _is_async(inner):
         raise ConfigError(
             "an AsyncMemory cannot serve a client that blocks; give a Memory or the URL of its store"

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from octavo.util.system import BINARY, POSIX, is_read_only
 _FILE, _SHARED_FILE = 0o600, 0o660
 _FOLDER, _SHARED_FOLDER = 0o700, 0o770
 _OTHERS = 0o007
+_ROOM_BYTES = 2**16  # SQLite's shared memory takes half of that before anything is written
 
 _shared = False
 
@@ -85,6 +87,8 @@ def write_obstacle(path: str) -> str:
         return "that is a folder; name a file in it"
     if is_read_only(there):
         return "the file system is read-only; mount it for writing"
+    if shutil.disk_usage(there).free < _ROOM_BYTES:
+        return "the disk is full; make room on it"
     writable = all(os.access(each, os.W_OK) for each in (there, there.absolute().parent))
     return "" if writable else "this account may not write there"
 

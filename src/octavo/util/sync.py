@@ -119,6 +119,7 @@ class Portal:
             raise StoreClosed("this memory was closed; open another")
         if self._loop is None:
             loop = asyncio.new_event_loop()
+            _outlive_thread_pools(loop)
             # A daemon: a program that forgets to close must still be able to end.
             thread = threading.Thread(target=_run_loop, args=(loop,), name=self._name, daemon=True)
             thread.start()
@@ -153,6 +154,29 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+
+
+def _outlive_thread_pools(loop: asyncio.AbstractEventLoop) -> None:
+    """Have the loop do blocking work itself when Python gives none to thread pools any more: other threads may still call."""
+    submit = loop.run_in_executor
+
+    def run_in_executor(
+        pool: futures.Executor | None, work: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        try:
+            return submit(pool, work, *args)
+        except RuntimeError as refused:
+            # Any other, such as for want of a thread, may come with the work in the queue: it would be done twice.
+            if not str(refused).startswith("cannot schedule new futures"):
+                raise
+            done: asyncio.Future[T] = loop.create_future()
+            try:
+                done.set_result(work(*args))
+            except Exception as error:  # noqa: BLE001 - whoever awaits it is told
+                done.set_exception(error)
+            return done
+
+    loop.run_in_executor = run_in_executor  # type: ignore[method-assign, assignment]
 
 
 _shared = Portal()  # its thread starts with the first call
@@ -323,10 +347,7 @@ async def run_in_turns(work: Generator[Any, None, T]) -> T:
 async def import_aside(name: str) -> None:
     """Import in a thread, once, what takes long to import: no event loop should stand still for it."""
     if name not in _imported:
-        try:
-            await asyncio.to_thread(importlib.import_module, name)
-        except RuntimeError:  # the program ends, and starts no thread any more
-            importlib.import_module(name)
+        await asyncio.to_thread(importlib.import_module, name)
         _imported.add(name)
 
 

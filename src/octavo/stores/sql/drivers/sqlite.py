@@ -326,9 +326,9 @@ def translate_errors(path: str = "") -> Iterator[None]:
     named = f": {path}" if path and path != ":memory:" else ""
     try:
         yield
-    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError) as error:
+    except (apsw.BusyError, apsw.LockedError) as error:
         raise StoreUnavailable(f"SQLite: {error}{named}") from error
-    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError) as error:
         why = write_obstacle(path) if named else ""
         raise StoreUnavailable(f"SQLite: {error}{named}{f' ({why})' if why else ''}") from error
     except apsw.Error as error:
