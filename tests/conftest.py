@@ -7,13 +7,14 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+from octavo.kernel.terms import matching
 from octavo.testing import StoreContract
 from servers import Remote, Shared, Unavailable, fresh
 from servers.verdict import NOT_TESTED, give_up, in_ci
@@ -24,6 +25,9 @@ FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 
 hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
 hypothesis.settings.load_profile("octavo")
+
+# What a search must find is worked out from all records, for each question: the terms of one text need be found once.
+matching.count_terms = lru_cache(2**14)(matching.count_terms)
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

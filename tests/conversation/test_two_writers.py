@@ -18,7 +18,7 @@ from octavo.conversation import (
 from octavo.wraps import Wrap
 
 STORES = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
-ROUNDS = 80
+ROUNDS = 20
 QUEUE = {"backoff": (0.01, 0.05), "timeout": 2.0}
 
 
@@ -92,7 +92,7 @@ async def save(memory, said):
 
 @pytest.mark.parametrize("kind", STORES)
 async def test_two_writers_leave_a_full_window(two_stores, kind):
-    """k=5 and two writers: ten messages are left, in each of 80 rounds."""
+    """k=5 and two writers: ten messages are left, in each round."""
     one, two = await two_stores(kind)
     left = []
     for number in range(ROUNDS):

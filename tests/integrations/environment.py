@@ -88,7 +88,7 @@ def ran_warm(python, *arguments, cwd=None):
     """The same, in a process that need not import a framework which was imported for a program before: that takes longest."""
     warm = _warm(python)
     with tempfile.TemporaryDirectory() as folder:
-        told = {name: Path(folder) / name for name in ("stdout", "stderr")}
+        told = {name: Path(folder) / name for name in ("stdout", "stderr", "imported")}
         order = {"arguments": [*map(str, arguments)], "folder": str(cwd or folder)}
         print(
             json.dumps({**order, **{name: str(path) for name, path in told.items()}}),

@@ -13,13 +13,20 @@ import types
 from pathlib import Path
 
 
-def import_ahead(source):
-    """Import what stands at the top of a program; what cannot be imported is the program's own business."""
+def import_ahead(names):
+    """Import these; what cannot be imported is the program's own business."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+
+
+def imports_of(source):
+    """What stands at the top of a program."""
     for line in ast.parse(source).body:
-        named = [line.module] if isinstance(line, ast.ImportFrom) else []
-        for name in [each.name for each in line.names] if isinstance(line, ast.Import) else named:
-            with contextlib.suppress(Exception):
-                importlib.import_module(name)
+        if isinstance(line, ast.Import):
+            yield from (each.name for each in line.names)
+        elif isinstance(line, ast.ImportFrom):
+            yield line.module
 
 
 def run(order, source):
@@ -37,6 +44,7 @@ def run(order, source):
     else:
         program.__file__ = sys.argv[0]
     exec(compile(source, getattr(program, "__file__", "<string>"), "exec"), vars(program))
+    Path(order["imported"]).write_text("\n".join(sys.modules))
 
 
 def main():
@@ -44,11 +52,14 @@ def main():
         order = json.loads(line)
         first, *others = order["arguments"]
         source = others[0] if first == "-c" else Path(first).read_text()
-        import_ahead(source)
+        import_ahead(imports_of(source))
         child = os.fork()
         if child == 0:
             return run(order, source)  # and end as it ends
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:  # most of what frameworks import, they import when it is used
+            import_ahead(Path(order["imported"]).read_text().split("\n"))
+        print(status, flush=True)
     return None
 
 

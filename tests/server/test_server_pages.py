@@ -286,7 +286,7 @@ def test_a_read_that_took_too_long_is_not_gone_on_with(store_url, settings_of, s
         assert left.wait(30), "the read went on without anybody who waits for it"
 
 
-MANY, LARGE, AT_ONCE = 300, 100_000, 20
+MANY, LARGE, AT_ONCE = 300, 100_000, 8
 MEGA = 2**20
 
 
@@ -297,8 +297,8 @@ def resident(pid, field):
 
 
 @pytest.mark.parametrize("kind", ["file", "sqlite", "postgres", "mysql", "redis"])
-def test_twenty_who_read_much_at_once_share_little_memory(kind, tmp_path, request):
-    """Thirty megabytes of events, asked for by twenty at once: each has a page in memory, none has all."""
+def test_eight_who_read_much_at_once_share_little_memory(kind, tmp_path, request):
+    """Thirty megabytes of events, asked for by eight at once: each has a page in memory, none has all."""
     fresh = request.getfixturevalue("fresh_url") if kind in KINDS[3:] else None
     url = url_of(kind, tmp_path, fresh)
 
@@ -327,7 +327,7 @@ PATIENT = {"OCTAVO__SERVICE__TIMEOUT_SECONDS": "300", "OCTAVO__SERVER__REQUEST_S
 
 
 def little_memory(pid, what, call, given):
-    """What twenty at once are answered; the server must not grow by more than a few pages of each."""
+    """What eight at once are answered; the server must not grow by more than a few pages of each."""
     call(given)
     Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget the peak so far
     before = resident(pid, "VmRSS")

@@ -225,7 +225,7 @@ async def test_many_at_once(url):
 
         async def write(store, name):
             nonlocal done
-            for number in range(60):
+            for number in range(30):
                 record = note(number, f"common {name}", id=f"{name}{number}", kind="k")
                 await store.apply([Add([record])])
                 assert f"{name}{number}" in await found(store, "common", kinds=("k",))
@@ -245,7 +245,7 @@ async def test_many_at_once(url):
         await asyncio.gather(write(one, "a"), write(two, "b"), write(three, "c"), rebuild(one), rebuild(two))
         await agrees(two, ("common", "chang", "a"))
         lexicon = await three.verify("messages")
-        assert (lexicon.records, lexicon.missing, lexicon.stray) == (3 * 51, (), 0)
+        assert (lexicon.records, lexicon.missing, lexicon.stray) == (3 * 25, (), 0)
 
 
 PROCESS = """

@@ -37,7 +37,7 @@ async def test_three_stores_at_once(url):
 
         async def write(store, name):
             nonlocal done
-            for number in range(60):
+            for number in range(30):
                 mine = event(number, f"common {name}{number}.", id=f"{name}{number}")
                 await store.apply([Add([mine])])
                 assert mine.id in await ids(store, f"on {name}{number}.")
@@ -57,7 +57,7 @@ async def test_three_stores_at_once(url):
 
         await asyncio.gather(write(one, "x"), write(two, "y"), write(three, "z"), rebuild(two))
         everything = await three.find(EVENTS)
-        assert len(everything) == 200 + 3 * 51
+        assert len(everything) == 200 + 3 * 25
         await settled(three)
         for text in ("common", "other", "ler 1", "x1", " y"):
             await agrees(three, everything, text=text)

@@ -4,6 +4,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from octavo.stores.memory import MemoryStore
+from octavo.testing import vectors
 from octavo.testing.vectors import VectorIndexContract
 from octavo.vectors import ExactIndex, PgVectorIndex, QdrantIndex, open_vectors
 from servers import fresh
@@ -114,6 +115,10 @@ class TestQdrantInMemory(VectorIndexContract):
     """Over a client handed in, which stays open, so that a second index may stand over it."""
 
     client = None
+
+    @pytest.fixture(autouse=True)
+    def fewer(self, monkeypatch):
+        monkeypatch.setattr(vectors, "MANY", 1000)  # each is compared, in Python
 
     async def open(self):
         self.client = self.client or QdrantClient(location=":memory:")
