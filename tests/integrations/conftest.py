@@ -11,8 +11,7 @@ from servers import fresh
 LOCK = Path(__file__).with_name("frameworks.lock")
 ADK_LOCK = Path(__file__).with_name("adk.lock")
 OURS = ("msgspec", "apsw", "sortedcontainers", "asyncpg", "asyncmy", "redis", "pyyaml")
-#: One in the program, one in a file, one at the end of a network: what is below an adapter is held to the same meaning elsewhere.
-KINDS = ("memory", "sqlite", "redis")
+KINDS = ("memory", "sqlite", "postgres", "mysql", "redis")
 
 
 @pytest.fixture(scope="session")
