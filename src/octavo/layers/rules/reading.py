@@ -8,7 +8,7 @@ from typing import NamedTuple
 from octavo.kernel.terms.english import stem
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
-from octavo.layers.rules.english import read_english
+from octavo.layers.rules.english import people_in, read_english
 from octavo.layers.rules.facts import COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
@@ -37,11 +37,14 @@ def read(text: str, owner_type: OwnerType, at: datetime) -> list[StatedFact]:
     return run_steps(reading(text, owner_type, at))
 
 
-def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[StatedFact]]:
-    """`read` in steps: about a sentence each."""
+def reading(
+    text: str, owner_type: OwnerType, at: datetime, known: Sequence[Known] = ()
+) -> Generator[None, None, list[StatedFact]]:
+    """`read` in steps: about a sentence each; what is known tells whom a name means."""
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
     yield
     context = ReadingContext.of(text, owner_type, at)
+    context.people = people_in(one.content[:MOST_OF_MEMORY] for one in known)
     text = COMMON.QUOTED.sub(" ", text)
     if context.narrated:
         text = COMMON.ASIDE.sub("", text)  # details of a memory; whose they are, only its own text said
