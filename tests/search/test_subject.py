@@ -38,6 +38,7 @@ def test_a_question_asks_about_the_person_or_somebody_else(question, own):
     [
         ("I live in Ennis.", OWN),
         ("Penicillin brings me out in a rash.", OWN),
+        ("My younger one, Annika, teaches in Fargo.", OTHER),
         ("My boss used to be a vet.", OTHER),
         ("Inés lives in Brixton.", OTHER),
         ("The user's piano teacher lives in Galway", OTHER),

@@ -2,10 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from octavo import Query, Record, Scope
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominate, order_words
 from octavo.kernel.terms.matching import index_terms, search_records
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topic_name, topics
 from octavo.kernel.text import content
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -76,3 +80,19 @@ def test_an_answer_about_some_terms_spread_over_all():
 def test_data_stands_in_for_text():
     assert content("text", {"a": "b"}) == "text"
     assert content("", {"a": "b", "c": [1, None, {"d": True}]}) == "b\n1\ntrue"
+
+
+@pytest.mark.parametrize(
+    ("text", "aged"),
+    [
+        ("I'm 68 and I still shovel my own driveway", True),
+        ("my mother is eighty-two, her eyes are failing", True),
+        ("my little guy is 3 and scared of the vacuum", True),
+        ("the train is 5 minutes late", False),
+        ("my rent is 640", False),
+        ("there are twelve eggs", False),
+    ],
+)
+def test_an_age_is_one_without_a_word_that_says_so(text, aged):
+    """Otherwise nothing connects "I'm 68" with "how old am I?"."""
+    assert ("birthday" in map(topic_name, topics(text, terms(text)))) is aged

@@ -17,9 +17,9 @@ OWN, OTHER, UNKNOWN = 1, -1, 0
 # People and animals that somebody has.
 _PEOPLE = (
     "wife|husband|spouse|partner|boyfriend|girlfriend|fianc[eé]e?|hubby|missus|ex|mother|father|mum|mom|mam|dad|mummy|mommy|daddy|papa|parents?|folks|"
-    r"brothers?|sisters?|siblings?|twins?|sons?|daughters?|kids?|child|children|boys?|girls?|baby|toddler|eldest|oldest|youngest|(?:step|god|grand)\w+|"
+    r"brothers?|sisters?|siblings?|twins?|sons?|daughters?|kids?|child|children|boys?|girls?|baby|toddler|eldest|oldest|youngest|(?:younger|older|middle|little) (?:one|guy)|(?:step|god|grand)\w+|"
     r"gran|granny|nan|nana|uncle|aunt|auntie|cousins?|nieces?|nephews?|\w+-in-law|in-laws|friends?|mates?|buddy|pal|bestie|boss|manager|supervisor|"
-    "colleagues?|co-?workers?|workmate|apprentice|employees?|trainee|deckhand|neighbou?rs?|tenant|lodger|flatmates?|roommates?|housemates?|teacher|tutor|professor|coach|trainer|"
+    "colleagues?|co-?workers?|workmate|dispatcher|madam|apprentice|employees?|trainee|deckhand|neighbou?rs?|tenant|lodger|flatmates?|roommates?|housemates?|teacher|tutor|professor|coach|trainer|"
     "instructor|mentor|lecturer|classmates?|cats?|dogs?|pupp(?:y|ies)|kittens?|pets?|hamsters?|rabbits?|parrots?|budgie|horses?|pony|tortoise"
 )
 _PEOPLE_CHINESE = (

@@ -255,7 +255,7 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("I feel like pizza tonight", ""),
     ("Please translate the following into German\nI live in Paris and I love tea", ""),
     ("Can you fix the grammar: I has two dog", ""),
-    ("I translate novels: mostly French ones", "preference"),
+    ("I translate novels: mostly French ones", "career"),
     ("Tell him I'm busy", ""),
     ("Write an email to Bob saying I am a manager", ""),
     ("Our company is hiring Java engineers", "preference"),

@@ -259,6 +259,24 @@ def test_what_is_so_no_more_is_superseded(before: str, text: str, after: str | N
     assert [one.content for one in found if one.target == "1"] == ([after] if after else [])
 
 
+@pytest.mark.parametrize(
+    ("before", "text", "after"),
+    [
+        ("The user's wife Funmi is a pharmacist", "Funmi hates coriander", "The user's wife Funmi hates coriander"),
+        ("The user's sons are called Jude and Micah", "micah plays the tuba", "The user's son micah plays the tuba"),
+        ("The user has three kids, Nils, Wilma and little Ture", "Ture is two", "The user's kid Ture is two"),
+        ("The user's boss is called Gunnar", "Gunnar says I'm late", None),
+        ("The user's dad Will is sixty", "will you help me", None),
+        ("The user's sister lives in Leeds", "Leeds is wet", None),
+    ],
+)  # fmt: skip
+def test_a_name_is_whom_a_memory_says(before: str, text: str, after: str | None) -> None:
+    """Whose name it is was told before; so a question about the wife finds what was said of Funmi."""
+    known = Known(id="1", layer="profile", category="preference", content=before)
+    found = decide(text, [known], owner_type="user", at=NOW)
+    assert [one.content for one in found] == ([after] if after else [])
+
+
 def test_the_hour_of_a_meeting_is_of_the_day_named_apart() -> None:
     (one,) = decide("I have a 9am meeting tomorrow", [], owner_type="user", at=NOW)
     assert one.happened_at == datetime(2026, 3, 13, 9, tzinfo=UTC)

@@ -22,6 +22,13 @@ SURNAMES = "赵钱孙李周吴郑王冯陈蒋沈韩杨朱秦许何吕施张孔�
 _NAMED = re.compile(
     rf"\b(?:I'm|I am|The user is) [A-ZÀ-Ý][a-zß-ÿ]+(?=[,.!]|$)|(?:我是|用户是|本人)[{SURNAMES}][\u4e00-\u9fff]{{1,2}}(?![\u4e00-\u9fff])"
 )
+# "I'm 68", "she is 82 and her eyes are failing": nothing else in them says that it is an age.
+_AGED = re.compile(
+    r"\b(?:i'm|he's|she's|am|is|are|be|turn(?:s|ed|ing)?|pushing)(?: (?:only|just|nearly|almost|now|already|about))? "
+    r"(?:\d{1,2}|(?:\w+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty)(?:-\w+)?|eleven|twelve)"
+    r"(?=\s*(?:[,.!;]|$)|\s+(?:and|but|now|so|in|this|next|on|years?)\b)",
+    re.IGNORECASE,
+)
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
 
 
@@ -45,8 +52,9 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
             for phrase, named in table.phrases[term]:
                 if phrase in folded:
                     about.update(named)
-    if _NAMED.search(text, 0, MOST_CHARACTERS):
-        about.add(f"{TOPIC_PREFIX}name")
+    for topic, pattern in (("name", _NAMED), ("birthday", _AGED)):
+        if pattern.search(text, 0, MOST_CHARACTERS):
+            about.add(f"{TOPIC_PREFIX}{topic}")
     return sorted(about)
 
 

@@ -33,10 +33,10 @@ _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
-        ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
+        ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|\w+ing) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
+        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b)", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
 _SAID_SHORT = (
@@ -44,7 +44,17 @@ _SAID_SHORT = (
     (ENGLISH.HOME_IS, "I live "),
     (ENGLISH.ANY_DAY, "I prefer "),
     (ENGLISH.IT_IS_MY, r"\g<own> is "),
-    (ENGLISH.ALL_I_DO, r"I \g<do> only \g<what>"),
+    (ENGLISH.ALL_I_DO, r"I \g<do>\g<can> only \g<what>\g<one>"),
+    (ENGLISH.I_AM, r"I am \g<what>"),
+    (ENGLISH.SINCE, r"\g<i> \g<long> ago"),
+    (ENGLISH.KEEPS_ME, r"\g<what> \g<does>"),
+    (ENGLISH.TALKING_TO, "I am "),
+    (ENGLISH.CALL_HIM, r"\g<own> is called "),
+    (ENGLISH.WHO_IS, r"\g<who> \g<aside>, \g<who> "),
+    (ENGLISH.CLEFT, r"I \g<do> "),
+    (ENGLISH.NONE_OF_US, r"we do not \g<do>"),
+    (ENGLISH.NOT_FOR_ME, r"I avoid \g<what>"),
+    (ENGLISH.WEEKLY, "I have "),
     (ENGLISH.SUBJECTLESS, "I "),
     (ENGLISH.EVEN_SO, r"\g<so> with \g<what>"),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
@@ -54,11 +64,15 @@ _SAID_SHORT = (
     (ENGLISH.AGED_FIRST, r"\g<named>I am \g<age>, I am a "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
     (ENGLISH.NAMED_FIRST, r"I am \g<name>, I am "),
-    (ENGLISH.IS_MY, r"\g<own> is called \g<name>"),
+    (
+        ENGLISH.IS_MY,
+        lambda match: f"{match['own']} {'are' if ' and ' in match['name'] else 'is'} called {match['name']}",
+    ),
+    (ENGLISH.THEIR_NAME, r"my \g<who> is called "),
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
     (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
-    (re.compile(r"^been (?=\w+ing\b|out of |an? )", _I), "I have been "),
+    (re.compile(r"^been (?=\w+ing\b|out of |an? |(?:on|in|at|with) )", _I), "I have been "),
     (ENGLISH.LEFT_OUT, "I am "),
     (ENGLISH.UNSAID_TRADE, "I am a "),
     (ENGLISH.APPOINTED, "I have "),
@@ -67,7 +81,7 @@ _SAID_SHORT = (
 )
 _TWO_IN_ONE = (
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
-    (re.compile(r"\b(I am \d{1,3}),? (?=from |an? )", _I), r"\1, I am "),
+    (re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? )|,? and (?=in |at |from |an? ))", _I), r"\1, I am "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
     (ENGLISH.BORN_TOO, r"\g<did>, I was "),
     (ENGLISH.AND_IS, r"\1\2, I am "),
@@ -233,7 +247,7 @@ class ReadingContext:
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
     other: str = ""  # whom or what of the owner's was spoken of last, as it was written
-    names: dict[str, str] = field(default_factory=dict)  # of the owner's people, and who each is
+    people: dict[str, str] = field(default_factory=dict)  # the owner's people by name: Funmi is the wife
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     open: bool = False  # whether what follows may still tell details of the last fact
 
@@ -362,8 +376,8 @@ class ClauseReader:
 
     def with_relation(self, clause: str) -> str:
         """安然住校, when it is known who that is: 我妹妹安然住校."""
-        at = self.after_leading(clause) if self.context.names else 0
-        who = next((who for name, who in self.context.names.items() if clause.startswith(name, at)), None)
+        at = self.after_leading(clause) if self.context.people else 0
+        who = next((who for name, who in self.context.people.items() if clause.startswith(name, at)), None)
         return f"{clause[:at]}我{who}{clause[at:]}" if who else clause
 
     def content(self, clause: str, subject: ClauseSubject | None) -> str:

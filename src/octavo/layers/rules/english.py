@@ -1,9 +1,11 @@
 """The facts of an English sentence: clause by clause, each with the subject it speaks of."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import ClassVar
 
+from octavo.kernel.terms.english import STOP_WORDS
 from octavo.layers.rules.clauses import (
     DEEPEST,
     ClauseReader,
@@ -67,6 +69,17 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
             context.add(facts)
+            context.people |= people_in(fact.content for fact in facts)
+
+
+def people_in(contents: Iterable[str]) -> dict[str, str]:
+    """Which of the owner's people each name means, as memories tell: Funmi is the wife."""
+    return {
+        name.casefold(): re.sub("(?<!s)s$|ren$", "", match["kin"].lower())  # of the kids, one
+        for content in contents
+        for match in ENGLISH.INTRODUCED.finditer(content)
+        for name in ENGLISH.NAME.findall(match["names"])
+    }
 
 
 class EnglishReader(ClauseReader):
@@ -87,6 +100,9 @@ class EnglishReader(ClauseReader):
             return []
         if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
             clause = bare = f"my {bare[match.start(match.lastgroup or 'kin') :]}"
+        name = re.split(r"'s |\s", bare, maxsplit=1)[0].casefold()
+        if name not in STOP_WORDS and (kin := self.context.people.get(name)):  # "Funmi hates coriander"
+            clause = bare = f"{self._mine} {kin} {bare}"
         goes_on = self.context.open and not first and re.match(r"(?i)(?:always|never) ", bare)
         if self.context.owner_type == "user" and not goes_on and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
@@ -119,14 +135,17 @@ class EnglishReader(ClauseReader):
         if subject.owner is False:
             return self._around_owner(clause) or self._mentioning(clause, depth)
         if subject.owner is None:
+            if ENGLISH.FELT.match(predicate):  # "Chuffed to bits"
+                return []
             starts_so = event_category(predicate, timed=False) in ("action", "decision", "event") or (
                 ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
             )
+            another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
+            starts_so = starts_so and not (another and another[0].endswith("s"))  # Mohammed is no verb
             if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
                 return self._about_another(clause, depth) or self._mentioning(clause, depth)
             if not self.context.about_owner:
                 return []
-            another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
             if another and not first and not starts_so:
                 return self._about_another(clause, depth)
         self.context.about_owner = True
@@ -189,6 +208,14 @@ class EnglishReader(ClauseReader):
             return []
         if ENGLISH.FIXED.match(bare) and any(when.at for when in times(bare, self.context.at)):
             return self.event("event", clause, None, clause, implies=False)
+        said = _base_form(bare.partition(" ")[2])
+        if (
+            ENGLISH.NAME_FIRST.match(bare)  # "Jonas is allergic to cats"
+            and is_personal(said)
+            and (statement := ENGLISH_PROFILE.statement(said))
+            and statement.category == "preference"
+        ):
+            return self.of_owners(plain(bare.split()[0]), statement.slots, said, bare)
         if not ENGLISH.OWNERS_OWN.search(bare) or ENGLISH.THINKS_SO.search(bare):
             return []
         return [StatedFact("profile", "preference", self.in_third_person(bare), {f"says:{plain(bare)}": YES})]
@@ -197,7 +224,7 @@ class EnglishReader(ClauseReader):
         """My X …: what is said of the owner's people and things."""
         match = ENGLISH.OWN_RELATION_NAMED.match(after)
         who, said = (match[0].strip(" ,"), after[match.end() :].strip(" ,")) if match else ("", after)
-        self.context.other = who
+        self.context.other = "" if who.endswith("'s") else who  # whose husband he is, is not whom it is about
         if (
             self.context.owner_type == "agent"
             or not ENGLISH.OF_OWNERS.match(after)

@@ -10,7 +10,7 @@ from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
-from octavo.layers.rules.english import read_english
+from octavo.layers.rules.english import people_in, read_english
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
@@ -47,7 +47,7 @@ def reading(
     yield
     context = ReadingContext.of(text, owner_type, at)
     if not context.narrated:
-        context.names = _names_of(known)
+        context.people = _people_of(known)
     text = COMMON.QUOTED.sub(" ", text)
     if context.narrated:
         text = COMMON.ASIDE.sub("", text)  # details of a memory; whose they are, only its own text said
@@ -78,15 +78,15 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
     return [Sentence(part.strip(" ，,"), sentence.asks and part is joined[-1]) for part in joined]
 
 
-def _names_of(known: Sequence[Known]) -> dict[str, str]:
-    """What the owner's people are called, and who each is: 安然 is the 妹妹."""
-    names: dict[str, str] = {}
-    for one in known:
-        if match := CHINESE.OWN_PERSON.match(one.content):
-            name = match["called"] or match["name"]
-            if match["called"] or not topics(name, terms(name)):  # 用户的老公老家在武威
-                names |= {name: match["who"], name[-2:]: match["who"]}  # 蓝静雯 is 静雯 among her own
-    return names
+def _people_of(known: Sequence[Known]) -> dict[str, str]:
+    """What the owner's people are called, and who each is: Funmi is the wife, 安然 the 妹妹."""
+    contents = [one.content[:MOST_OF_MEMORY] for one in known]
+    people = people_in(contents)
+    for match in filter(None, map(CHINESE.OWN_PERSON.match, contents)):
+        name = match["called"] or match["name"]
+        if match["called"] or not topics(name, terms(name)):  # 用户的老公老家在武威
+            people |= {name: match["who"], name[-2:]: match["who"]}  # 蓝静雯 is 静雯 among her own
+    return people
 
 
 def _as_former(fact: StatedFact) -> StatedFact:
