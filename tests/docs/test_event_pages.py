@@ -66,7 +66,7 @@ def test_every_block(page, tmp_path, fresh_url):
         if kind == "python" and block.startswith("# "):
             name, _, text = block.removeprefix("# ").partition("\n")
             (tmp_path / name).write_text(text)
-            assert run(["octavo", "events", "list", "--store", "chalk:ChalkMemoryStore"]) == ""
+            assert run(["octavo", "events", "list", "--quiet", "--store", "chalk:ChalkMemoryStore"]) == ""
             assert run(
                 ["octavo", "events", "migrate", "sqlite:///agent_memory.db", "chalk:ChalkMemoryStore"]
             ) == ("moved 3 events\n")

@@ -160,6 +160,9 @@ def _outlive_thread_pools(loop: asyncio.AbstractEventLoop) -> None:
     """Have the loop do blocking work itself when Python gives none to thread pools any more: other threads may still call."""
     submit = loop.run_in_executor
 
+    async def run_here(work: Callable[..., T], *args: Any) -> T:
+        return work(*args)
+
     def run_in_executor(
         pool: futures.Executor | None, work: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
@@ -169,12 +172,7 @@ def _outlive_thread_pools(loop: asyncio.AbstractEventLoop) -> None:
             # Any other, such as for want of a thread, may come with the work in the queue: it would be done twice.
             if not str(refused).startswith("cannot schedule new futures"):
                 raise
-            done: asyncio.Future[T] = loop.create_future()
-            try:
-                done.set_result(work(*args))
-            except Exception as error:  # noqa: BLE001 - whoever awaits it is told
-                done.set_exception(error)
-            return done
+            return loop.create_task(run_here(work, *args))
 
     loop.run_in_executor = run_in_executor  # type: ignore[method-assign, assignment]
 
