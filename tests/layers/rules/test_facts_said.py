@@ -118,6 +118,9 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
         ("有个弟弟在冰岛", ["用户有个弟弟在冰岛"]),
         ("有个朋友在冰岛", []),
         ("每回坐缆车都头晕", ["用户每回坐缆车都头晕"]),
+        ("晕船，不会骑马", ["用户晕船", "用户不会骑马"]),
+        ("香菜是我平生最恨的东西", ["香菜是用户平生最恨的东西"]),
+        ("本科云南大学，现在在气象局上班", ["用户本科云南大学", "用户现在在气象局上班"]),
     ],
 )
 def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: list[str]) -> None:
@@ -141,6 +144,9 @@ def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: li
             "We signed the mortgage last week: 280,000 over thirty years",
             ["The user signed the mortgage last week (280,000 over thirty years)"],
         ),
+        ("上周买了个空气炸锅，用两次就后悔了", ["用户上周买了个空气炸锅（用两次就后悔了）"]),
+        ("我孪生妹妹叫苏荷，是兽医", ["用户的孪生妹妹叫苏荷（是兽医）"]),
+        ("母语是藏语，所以我打拼音慢", ["用户母语是藏语（所以用户打拼音慢）"]),
     ],
 )
 def test_details_stay_with_what_they_are_details_of(text: str, kept: list[str]) -> None:
@@ -157,7 +163,7 @@ def test_details_stay_with_what_they_are_details_of(text: str, kept: list[str]) 
         "想象我是海盗", "把我当成皇帝", "我多希望我会弹竖琴", "我该不该跟他表白", "老吴一口咬定我借过他的伞", "他说：我爸是局长", "说明书上写着，我院停诊", "今天天气真不错啊",
         "帮我写：我是一名会计", "我邻居的儿子是飞行员", "艾琳离婚了", "周建国辞职了", "他说他没坐过船", "根据通知，住户六月搬走", "剧本里，我是个海盗",
         "我们来玩个游戏，我是国王", "换作是我，我就不去", "我本可以当舞者", "忘掉我住在柏林", "把我的电话删掉", "Forget my plate number", "Forget that I live in Berlin", "她说：“我住在罗马，我老公是兽医”", "我要是有钱就好了",
-        "我们厂要搬走了，据说", "叫我过去帮忙", "来了直接按门铃",
+        "我们厂要搬走了，据说", "叫我过去帮忙", "来了直接按门铃", "给乐队取个名字", "今天胳膊都抬不起来",
     ],
 )  # fmt: skip
 def test_what_is_wished_supposed_told_or_joked_is_no_fact(text: str) -> None:

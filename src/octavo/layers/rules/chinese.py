@@ -57,10 +57,11 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
+        follows = any(map(CHINESE.FOLLOWS.match, (clause, bare)))  # 买了个扫地机器人，到手就后悔了
         if narrows and not context.open:
             continue
         # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
-        adds = context.open and not asks and (about_new or narrows or reader.is_part(bare))
+        adds = context.open and not asks and (about_new or narrows or follows or reader.is_part(bare))
         facts = [] if adds or asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
         if adds or (not facts and not asks and context.open and reader.is_detail(clause)):
             context.add_detail(reader.in_third_person(clause), DETAILS)
@@ -94,11 +95,8 @@ class ChineseReader(ClauseReader):
             return [StatedFact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
-        if (
-            subject.owner is not False
-            and CHINESE.DONE_TALKING.fullmatch(said)
-            and not self._daily(clause, said)
-        ):
+        done = subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said)
+        if done and not self._daily(clause, said):
             return []
         if (match := CHINESE.REPORT.match(said)) and len(match[0]) < len(said):
             return self._reported(clause, subject, match.end(), depth)
@@ -387,7 +385,7 @@ def _owner_patterns(
     self_ = CHINESE.SELF.pattern
     return (
         re.compile(
-            rf"{words}{self_}(?:家)?的?(?:[大小老二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
+            rf"{words}{self_}(?:家)?的?(?:(?:双胞胎|孪生|[大小老二三四堂表干亲前太])?{CHINESE.RELATIONS.pattern}|老[大二三幺](?=[是叫在上刚今])|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
         ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
