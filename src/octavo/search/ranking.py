@@ -28,6 +28,7 @@ SESSION_K1, SESSION_B = 1.2, 0.75
 PARTICLE = 0.3  # of a character that only holds a sentence together:
 PARTICLES = frozenset("的了是在有个着过也都就和与")
 SINGLE = 0.5  # of another character by itself: most are half of a word that means something else
+ASIDE = 0.2  # of a term of the small talk around a question
 TOPIC = 0.8  # of a topic beside words as rare as it is
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
@@ -269,6 +270,8 @@ def _lexical_scores(
     candidates = sum(holding)
     total = _MANY if max(held, default=0) > MOST else candidates
     weights = [weigh(n, total) * _weight_of_kind(term) for n, term in zip(held, question.terms, strict=True)]
+    if question.asked:  # what is asked is known, and all else is small talk
+        weights = [weight * (ASIDE if at in question.aside else 1.0) for at, weight in enumerate(weights)]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]
     gains = _gains(columns, lengths, sum(lengths) / (candidates or 1), weights, K1, B)
     records = _sum(gains, len(found))
