@@ -51,6 +51,20 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
             ["The user's name is sam", "The user is 34", "The user is a plumber from Hull"],
         ),
         ("Been living with two mates in Hull", ["The user has been living with two mates in Hull"]),
+        (
+            "Ferry pilot by day, jazz bassist by night",
+            ["The user is a Ferry pilot by day", "The user is a jazz bassist by night"],
+        ),
+        ("can't stand marzipan, never could", ["The user can not stand marzipan"]),
+        (
+            "I'm terribly allergic to wasps, like hospital allergic",
+            ["The user is terribly allergic to wasps"],
+        ),
+        ("Everton fan since I was four", ["The user is an Everton fan since they were four"]),
+        (
+            "I sew hats out of my kitchen in Hull",
+            ["The user sews hats out of their kitchen", "The user lives in Hull"],
+        ),
         ("not a fan of olives", ["The user is not a fan of olives"]),
         ("my hut's on the west pier", ["The user's hut is on the west pier"]),
         ("I'm joking, I don't own a castle", []),

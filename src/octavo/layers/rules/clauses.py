@@ -36,7 +36,7 @@ _CONTRACTED = tuple(
         ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b)", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("ive", "I have"), ("fave?", "favourite"), (r"(favou?rite \w+ is) that (?=\w+ \w)", r"\1 the "), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
 _SAID_SHORT = (
@@ -56,6 +56,8 @@ _SAID_SHORT = (
     (ENGLISH.NOT_FOR_ME, r"I avoid \g<what>"),
     (ENGLISH.WEEKLY, "I have "),
     (ENGLISH.SUBJECTLESS, "I "),
+    (ENGLISH.SAME_AGAIN, r"\g<said>"),
+    (ENGLISH.THEN_HAPPY, r"I like \g<what>"),
     (ENGLISH.EVEN_SO, r"\g<so> with \g<what>"),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
     (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
@@ -69,6 +71,7 @@ _SAID_SHORT = (
         lambda match: f"{match['own']} {'are' if ' and ' in match['name'] else 'is'} called {match['name']}",
     ),
     (ENGLISH.THEIR_NAME, r"my \g<who> is called "),
+    (ENGLISH.RATHER_CALLED, r"my name is \g<name>"),
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
     (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
@@ -82,13 +85,18 @@ _SAID_SHORT = (
 _TWO_IN_ONE = (
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
     (re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? )|,? and (?=in |at |from |an? ))", _I), r"\1, I am "),
+    (re.compile(rf"\b(I am \d{{2,3}}), (?=(?:[\w-]+ )?{ENGLISH.JOBS.pattern}\b)", _I), r"\1, I am a "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
+    (ENGLISH.FOR_JOB, r"\g<did>, I have a job "),
+    (ENGLISH.MY_PLACE, r"\g<did>, I live in "),
+    (re.compile(r"(?<= by day),? (?:and |but )?(?=(?!and |but |\w+ing )[\w' -]+ by night)", _I), ", I am a "),
     (ENGLISH.BORN_TOO, r"\g<did>, I was "),
     (ENGLISH.AND_IS, r"\1\2, I am "),
     (ENGLISH.AND_IS, r"\1\2, I am "),
     (ENGLISH.OTHER_TOO, r"\g<is>, \g<who> is "),
     (ENGLISH.I_TOO, r"\g<did>, \g<who> "),
     (ENGLISH.LIVES_WITH, r"\g<live>, \g<who> live "),
+    (re.compile(r"\bI am a (?=(?!one|eu|u[nst]i)[aeiou])", _I), "I am an "),
 )
 
 

@@ -193,7 +193,7 @@ class EnglishReader(ClauseReader):
             return []
         works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
         left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
-        category = "career" if works or left else category_of(said)
+        category = "career" if works or left else category_of(said.partition(",")[0])
         return self.stated(category, clause, subject, f"says:{plain(said)}")
 
     def _mentioning(self, clause: str, depth: int) -> list[StatedFact]:
@@ -229,6 +229,7 @@ class EnglishReader(ClauseReader):
             self.context.owner_type == "agent"
             or not ENGLISH.OF_OWNERS.match(after)
             or ENGLISH.AT_HAND.search(after)
+            or re.search(r"\b(?:every|some|any|no)thing$", said)
             or not said
         ):
             return []
@@ -285,7 +286,7 @@ class EnglishReader(ClauseReader):
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
         often = re.match(
-            r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them)\b)\w", said
+            r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them|this)\b)\w", said
         ) and ENGLISH.HABITUAL.search(clause)
         if category is None and (habit or often):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
+from octavo.layers.records import topic_of
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
 from octavo.layers.rules.english import people_in, read_english
@@ -57,11 +58,16 @@ def reading(
         if number >= MOST_SENTENCES or len(found) >= MOST_FACTS:
             break
         for sentence in _by_language(whole):
-            read_one = read_chinese if has_han(sentence.text) else read_english
-            before = len(found)
-            read_one(sentence, context)
-            found[before:] = [fact._replace(quote=sentence.text) for fact in found[before:]]
+            chinese, before = has_han(sentence.text), len(found)
+            (read_chinese if chinese else read_english)(sentence, context)
+            said = found[before:] if chinese or context.narrated else _without_trifles(found[before:])
+            found[before:] = [fact._replace(quote=sentence.text) for fact in said]
     return [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
+
+
+def _without_trifles(facts: list[StatedFact]) -> list[StatedFact]:
+    """The facts of a sentence without those about nothing in particular, unless it has no others."""
+    return [fact for fact in facts if topic_of(fact.content, fact.slots)] or facts
 
 
 def _by_language(sentence: Sentence) -> list[Sentence]:
