@@ -31,6 +31,7 @@ _PART = re.compile("[^，,]+[，,]?")
 _AS_TAKEN = frozenset(ENGLISH.words["AS_TAKEN"])
 #: The things of a list are made plain twice, so they are stemmed twice.
 _STEMMED = {stem(stem(word)): other for word, other in SYNONYMS.items() if word.isascii()}
+_BROAD = ("preference", "action", "other")  # what is kept of a clause that says nothing of a finer kind
 _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
 
@@ -67,7 +68,8 @@ def reading(
 
 def _without_trifles(facts: list[StatedFact]) -> list[StatedFact]:
     """The facts of a sentence without those about nothing in particular, unless it has no others."""
-    return [fact for fact in facts if topic_of(fact.content, fact.slots)] or facts
+    telling = [fact for fact in facts if fact.category not in _BROAD or topic_of(fact.content, fact.slots)]
+    return telling or facts
 
 
 def _by_language(sentence: Sentence) -> list[Sentence]:
