@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.wraps.journal import Spool, Waiting
@@ -25,8 +24,9 @@ def letters():
     with Spool("queue") as spool:
         spool.put(entries)
         first = spool.head(3)
-        for entry in [replace(first[0], attempts=1), *first[1:]]:
-            spool.bury([entry], "no such\ntable")
+        spool.note_attempt(first[0].id, "no such table")
+        for entry in first:
+            spool.bury([entry.id], "no such\ntable")
     return entries
 
 

@@ -139,7 +139,8 @@ def make():
     with Spool("queue") as spool:
         spool.put(entries)
         spool.head(3)
-        spool.bury(entries[2:], f"refused {NASTY}")
+        spool.bury([NASTY], f"refused {NASTY}")
+        spool.note_attempt(entries[0].id, f"down {NASTY}")
     Path("bad.jsonl").write_text(
         f"{json.dumps({'collection': NASTY, 'id': NASTY}, ensure_ascii=False)}\n{NASTY}\n"
     )

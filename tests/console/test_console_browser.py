@@ -90,7 +90,7 @@ async def fill(url, folder):
     with Spool(folder / "queue") as spool:
         spool.put(letters)
         spool.head(len(letters))
-        spool.bury(letters, f"it did not fit {HOSTILE}")
+        spool.bury([each.id for each in letters], f"it did not fit {HOSTILE}")
     return home.id, key
 
 

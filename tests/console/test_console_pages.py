@@ -437,7 +437,7 @@ async def test_dead_letters_are_retried_or_discarded(url, settings_of, serving, 
     with Spool(tmp_path / "queue") as spool:
         spool.put(entries)
         spool.head(len(entries))
-        spool.bury(entries, "it did not fit")
+        spool.bury([each.id for each in entries], "it did not fit")
     browser = browse(serving(settings_of(url)))
     shown = browser.page("/reliability")
     assert "it did not fit" in shown

@@ -40,7 +40,7 @@ async def live(url, folder, life, queued, gone):
                 spool.put([entry])
                 spool.head(10)
                 if dead:
-                    spool.bury([entry], "too large")
+                    spool.bury([entry.id], "too large")
         before = [record for record in await all_of(store, "") if record.scope.user in set(USERS) - {gone}]
         vault = existing_vault(folder / "vault", store, "")
         told = await forget(

@@ -55,7 +55,7 @@ async def test_a_queue_that_had_waited(tmp_path, secret):
         ]
         spool.put(given_up)
         spool.head(100)
-        spool.bury(given_up, "too large")
+        spool.bury([each.id for each in given_up], "too large")
     (folder / "failed_events.bad.jsonl").write_text(
         f'{{"torn": "{secret()}", "user":"{LIN}"\n{{"torn": "{others()}"\n'
     )

@@ -146,7 +146,8 @@ async def test_dead_letters(own, tenant, tmp_path):
     with Spool(folder) as spool:
         ops = [Add([Record(collection="messages", scope=Scope(tenant=tenant))])]
         spool.put([Waiting(id=f"q{n}", ops=ops, queued_at=NOW) for n in range(7)])
-        spool.bury(spool.head(6), "no")
+        assert len(spool.head(7)) == 7
+        spool.bury([f"q{n}" for n in range(6)], "no")
     assert (await _retention(own, tenant, folder, dead_letters_most=4).prune(dry_run=True))[DEAD_LETTERS] == 2
     assert (await _retention(own, tenant, folder, dead_letters_most=4).prune())[DEAD_LETTERS] == 2
     with Spool(folder) as spool:

@@ -6,7 +6,7 @@ import pytest
 
 from octavo.errors import StoreUnavailable
 from octavo.stores.sql import store as sqlite_store
-from octavo.wraps.journal import files
+from octavo.wraps.journal import log
 from servers import fresh, running
 
 USER = "/memory/user/lin"
@@ -152,7 +152,7 @@ def test_reads_go_on_when_no_disk_has_room(settings_of, serving, store_url, monk
             raise StoreUnavailable("the disk is full")
         return await room(self, ops)
 
-    append = files.write_all
+    append = log.write_all
 
     def write_all(fd, data, path):
         if full:
@@ -160,7 +160,7 @@ def test_reads_go_on_when_no_disk_has_room(settings_of, serving, store_url, monk
         append(fd, data, path)
 
     monkeypatch.setattr(sqlite_store.SQLStore, "apply", apply)
-    monkeypatch.setattr(files, "write_all", write_all)
+    monkeypatch.setattr(log, "write_all", write_all)
     settings = settings_of(store_url("sqlite"), queue={"backoff_max_seconds": 0.2})
     with serving(settings).client() as client:
         assert client.post(USER, json={"content": "kept", "category": "other"}).status_code == 200

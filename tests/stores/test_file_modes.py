@@ -52,8 +52,8 @@ async def made():
         entries = [Waiting(ops=[Add([record(n)])]) for n in range(9)]
         spool.put(entries)
         spool.head(9)
-        spool.bury(entries[:1], "refused")
-        spool.bury(entries[1:2], "refused")
+        spool.bury([entries[0].id], "refused")
+        spool.bury([entries[1].id], "refused")
         spool.dead.discard([entries[0].id])
     history = FileChatMessageHistory("data/chat/history.json")
     history.add_user_message("hello")

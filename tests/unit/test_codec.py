@@ -15,6 +15,7 @@ from octavo.kernel.codec import (
     check_query,
     decode_record,
     encode_entry,
+    encode_ops,
     encode_record,
     is_answerable,
     prepare,
@@ -298,7 +299,7 @@ def test_forged_cursors(cursor):
         check_query(Query(collection="messages", after=cursor))
 
 
-decode_ops, encode_ops = msgspec.json.Decoder(list[Op]).decode, msgspec.json.Encoder().encode
+decode_ops = msgspec.json.Decoder(list[Op]).decode
 
 OPS = [
     Add(

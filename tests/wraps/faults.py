@@ -2,7 +2,6 @@
 
 from octavo import Query, Record, Scope
 from octavo.errors import ModelError, StoreUnavailable
-from octavo.kernel.model import exact_scope
 from octavo.kernel.ports import EntryKey
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Wrap
@@ -17,7 +16,7 @@ def said(id_, text, scope=HOME, collection="messages", **more):
 
 
 def key(id_, scope=HOME, collection="messages"):
-    return EntryKey(collection, id_, exact_scope(scope))
+    return EntryKey(collection, id_, scope.key)
 
 
 async def near(indexed, text, scope=HOME, limit=1, collections=("messages",)):

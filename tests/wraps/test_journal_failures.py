@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from outages import Unsteady, add, ids, journal_of, settled, those, unsteady
+from outages import add, ids, journal_of, settled, those, unsteady
 
 from octavo import (
     Add,
@@ -131,30 +131,6 @@ async def test_dead_letters_can_be_replayed_and_discarded(tmp_path):
         assert await journal.replay_dead() == 1
         assert await ids(journal) == ["a", "c"]
         assert (await journal.discard_dead(), journal.status().dead) == (0, 0)
-
-
-@virtually
-async def test_what_is_erased_while_it_fails_is_not_tried_again(tmp_path):
-    """Nor does it become a dead letter."""
-    tries = []
-
-    class Erased(Unsteady):
-        async def apply(self, ops):
-            if any(record.id == "gone" for op in ops if isinstance(op, Add) for record in op.records):
-                tries.append(self.mood)
-                if self.mood == "up":
-                    await journal.erase(lambda _: [])
-                raise StoreUnavailable("packet too large")
-            return await super().apply(ops)
-
-    store = Erased(open_store("memory://"), "down")
-    async with journal_of(store, tmp_path) as journal:
-        await journal.write([add("gone")])
-        store.turn("up")
-        await settled(journal)
-        await asyncio.sleep(100)
-        assert tries.count("up") == 1
-        assert (journal.status().dead, await ids(journal)) == (0, [])
 
 
 # --- a disk that is full

@@ -12,6 +12,7 @@ from outages import COLLECTION, Unsteady, add, event, ids, journal_of, remove, s
 
 from octavo import START, Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.errors import Conflict, StoreUnavailable
+from octavo.kernel.codec import encode_ops
 from octavo.kernel.ports import Written
 from octavo.stores.memory import MemoryStore
 from octavo.stores.redis.scripts import WRITE
@@ -71,7 +72,7 @@ class Forgetful(Unsteady):
 
     async def apply(self, ops):
         counts = await super().apply(ops)
-        told = msgspec.json.encode(list(ops))
+        told = encode_ops(list(ops))
         if self.forgetful and b"probe_" not in told and told not in self.lost:
             self.lost.append(told)
             raise StoreUnavailable("the connection was lost while committing")

@@ -165,29 +165,6 @@ async def test_an_index_that_fails_while_a_space_is_filled(wrap):
     assert not await indexed.verify_vectors()
 
 
-async def test_a_refused_text_is_marked_once(wrap):
-    """However often filling the space begins again."""
-    store, index = open_store("memory://"), FailingIndex(open_vectors("memory://"))
-    scopes = [Scope(), Scope(tenant="acme")]
-    await store.apply([Add([said("bad", "poison for a model", scopes[0]), said("good", "word", scopes[0])])])
-    await store.apply([Add([said("later", "word", scopes[1])])])
-    embedder, keep = FailingEmbedder(poison="poison"), index.inner.put
-
-    async def put(space, entries):
-        index.down = any(entry.id == "later" for entry in entries) and index.refused < 5
-        index._check()
-        await keep(space, entries)
-
-    index.put = put
-    indexed = await wrap(store, index, embedder)
-    async with asyncio.timeout(SETTLED):
-        while not (await names(index)).get(embedder.name):
-            await asyncio.sleep(0.001)
-    assert index.refused == 5
-    assert await left(store) == 1
-    assert (await indexed.status()).waiting == 1
-
-
 async def test_two_at_once(wrap):
     """Both fill the same space, both write, both finish; nothing is wrong afterwards."""
     store, index = open_store("memory://"), open_vectors("memory://")

@@ -52,6 +52,7 @@ def test_memory_with_many_waiting(tmp_path, durability, size):
         del found
         if turn % 100 == 0:
             bounded()
+            assert spool.waiting - spool.unread <= most
     assert (done, spool.waiting) == (count, 0)
     assert (tmp_path / LOG).stat().st_size == 0
     assert names(tmp_path) == [LOG]

@@ -77,7 +77,7 @@ class QueueAgainstList(RuleBasedStateMachine):
     @rule(pick=PICK)
     def bury(self, pick):
         entry = self.one(pick)
-        self.spool.bury([entry], "never")
+        self.spool.bury([entry.id], "never")
         self.dead.append(self.remove(entry))
 
     def remove(self, entry):

@@ -154,7 +154,7 @@ def test_dead_letters_are_shared(tmp_path):
     for number, spool in enumerate((one, two)):
         spool.put(writes(6))
         for entry in spool.head(3):
-            spool.bury([entry], f"by {number}")
+            spool.bury([entry.id], f"by {number}")
     assert one.dead.count == two.dead.count == 6
     assert one.dead.list() == two.dead.list()
     assert two.dead.discard([one.dead.list()[0].id]) == 1
@@ -174,7 +174,7 @@ def test_many_threads_bury_and_forget_at_once(tmp_path):
             for turn in range(15):
                 spool.put(writes(2))
                 stays, goes = spool.head(2)
-                spool.bury([stays, goes], f"{number} {turn}")
+                spool.bury([stays.id, goes.id], f"{number} {turn}")
                 assert spool.dead.discard([goes.id]) == 1
         except Exception as error:
             troubles.append(error)

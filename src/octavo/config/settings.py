@@ -122,7 +122,7 @@ class FailureQueue(Section, frozen=True):
     directory: Where failed_events.jsonl and the dead letters are; processes may share it.
     durability: Queued writes survive: fsync a power cut, flush a kill -9, memory only a call of close.
     max_in_memory: Queued writes held in memory; the rest is on disk.
-    spill_batch_size: How many go at once from memory to disk; and dead letters from there back into the queue.
+    spill_batch_size: How many go to disk, or come back from it, at once.
     max_dump_file_size_mb: Size at which a queue file is rotated, in MiB.
     max_dump_backups: Rotated files kept after all in them is stored; others are never deleted.
     max_retries: Attempts with one write, the database being up, before it is a dead letter.

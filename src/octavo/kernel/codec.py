@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
@@ -447,6 +447,11 @@ def _check_size(*parts: str) -> None:
     size = sum(len(part.encode()) for part in parts)
     if size > MAX_RECORD_BYTES:
         raise InvalidRecord(f"{size} bytes are more than the {MAX_RECORD_BYTES} a record may have")
+
+
+def encode_ops(ops: Sequence[Op]) -> bytes:
+    """Writes as JSON."""
+    return _encode(ops)
 
 
 decode_record = msgspec.json.Decoder(Record).decode

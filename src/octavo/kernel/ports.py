@@ -17,7 +17,6 @@ from octavo.kernel.model import (
     Scope,
     ScopePart,
     Tally,
-    exact_scope,
 )
 from octavo.kernel.terms.matches import Matches
 
@@ -239,27 +238,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> "EntryKey":
-        return EntryKey(self.collection, self.id, exact_scope(self.scope))
+        return EntryKey(self.collection, self.id, self.scope.key)
 
 
-class EntryKey(msgspec.Struct, frozen=True, gc=False):
-    """The whole name of a record, and of its entry in a vector index. Its scope is exact, so that it can be asked for."""
+class EntryKey(msgspec.Struct, frozen=True, order=True):
+    """The name of an entry: a record's key with its collection."""
 
     collection: str
     id: str
-    scope: Scope
-
-    @property
-    def scope_key(self) -> str:
-        return self.scope.key
-
-    def __lt__(self, other: "EntryKey") -> bool:
-        return self.order < other.order
-
-    @property
-    def order(self) -> tuple[str, str, str]:
-        """What entries are ordered by."""
-        return (self.collection, self.id, self.scope_key)
+    scope_key: str
 
 
 class Near(msgspec.Struct, frozen=True):
@@ -300,10 +287,6 @@ class VectorIndex(Protocol):
         """The entries inside the scope and the collections that are nearest, best first; filtered before ranked."""
         ...
 
-    async def digests(self, space: str, keys: Sequence[EntryKey]) -> dict[EntryKey, str]:
-        """Which texts the vectors of these were made from; those that are not kept are left out."""
-        ...
-
     def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         """Every key with its digest, in pages, ordered by key."""
         ...
@@ -325,6 +308,15 @@ class VectorIndex(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc: object) -> None: ...
+
+
+@runtime_checkable
+class TellsDigests(Protocol):
+    """A vector index that can say of a single record which text its vector was made from."""
+
+    async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
+        """The digest of that text; None where there is no vector. The scope is the record's own."""
+        ...
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ import msgspec
 
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import is_answerable, seal
-from octavo.kernel.model import Query, Record, Remove, Scope
+from octavo.kernel.model import Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.util.opening import Opening
 
@@ -40,8 +40,9 @@ class BaseIndex(Opening):
     async def drop(self, space: str, keys: Sequence[EntryKey]) -> None:
         """Forget these; a key that is not kept, or a space that is not there, is nothing to do."""
         await self._ensure_open()
-        if storable := _pick_storable(space, keys):
-            await self._drop(space, storable)
+        sayable = [key for key in dict.fromkeys(keys) if _is_storable(key.collection, key.id, key.scope_key)]
+        if sayable and _is_storable(space):
+            await self._drop(space, sayable)
 
     async def nearest(
         self, space: str, vector: Vector, scope: Scope, collections: Sequence[str], limit: int
@@ -60,11 +61,13 @@ class BaseIndex(Opening):
             return []
         return await self._nearest(space, asked, scope, wanted, limit)
 
-    async def digests(self, space: str, keys: Sequence[EntryKey]) -> dict[EntryKey, str]:
-        """Which texts the vectors of these were made from; those that are not kept are left out."""
+    async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
+        """The digest of the text that the vector of a record was made from; None where it has none."""
         await self._ensure_open()
-        storable = _pick_storable(space, keys)
-        return await self._digests(space, storable) if storable else {}
+        within = is_answerable(Query(collection="vectors", scope=scope))
+        if not within or not _is_storable(space, collection, id_):
+            return None
+        return await self._digest(space, EntryKey(collection, id_, scope.key), scope)
 
     async def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         """Every key with its digest, in pages, ordered by key."""
@@ -103,7 +106,7 @@ class BaseIndex(Opening):
     ) -> list[Near]:
         raise NotImplementedError
 
-    async def _digests(self, space: str, keys: list[EntryKey]) -> dict[EntryKey, str]:
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
         raise NotImplementedError
 
     def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
@@ -160,16 +163,6 @@ def _is_storable(*names: str) -> bool:
         return False
 
 
-def _pick_storable(space: str, keys: Iterable[EntryKey]) -> list[EntryKey]:
-    """Those of the keys, each once, that could be kept in such a space."""
-    return [
-        key
-        for key in dict.fromkeys(keys)
-        if _is_storable(space, key.collection, key.id)
-        and is_answerable(Query(collection="vectors", scope=key.scope))
-    ]
-
-
 def check_prefix(prefix: str) -> str:
     """What stands before the names of tables, which must be a plain identifier since it becomes part of them."""
     if prefix and not _PREFIX.fullmatch(prefix):
@@ -177,14 +170,20 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
-#: Where an exact index lists the tenants that it has vectors of.
-TENANT_LIST = Scope(user="", agent="", session="octavo:tenants")
+#: Where an exact index lists the scopes that it has vectors of.
+SCOPE_LIST = Scope(user="", agent="", session="octavo:scopes")
 
 
-def remove_versions(tenant: str, user: str) -> Remove:
-    """What takes the versions of a user out of an exact index."""
-    nobody = Scope(tenant=tenant, user="", agent="")
-    return Remove(Query(collection="vectors", ids=(short_name(user),), scope=nobody))
+def list_removals(scopes: Iterable[Scope], users: Iterable[tuple[str, str]]) -> list[Op]:
+    """What takes scopes out of the lists of an exact index, and the versions of users, each named with the tenant."""
+    scope_keys = tuple(scope.key for scope in scopes)
+    found: list[Op] = (
+        [Remove(Query(collection="vectors", ids=scope_keys, scope=SCOPE_LIST))] if scope_keys else []
+    )
+    for tenant, user in users:
+        nobody = Scope(tenant=tenant, user="", agent="")
+        found.append(Remove(Query(collection="vectors", ids=(short_name(user),), scope=nobody)))
+    return found
 
 
 def short_name(*parts: str) -> str:

@@ -1,6 +1,7 @@
 """Exact search by numpy over any store: the vectors are records like all others, so that every store can hold them.
 
-What an index knows about itself are records too. Lists of its spaces and of its tenants stand in the tenant "". Each tenant and each user has a version in each space, which is changed in the same transaction as the vectors: so one
+What an index knows about itself are records too. Lists of its spaces, its tenants and the scopes of its vectors stand in the
+tenant "". Each tenant and each user has a version in each space, which is changed in the same transaction as the vectors: so one
 small read tells whether the matrix in memory is still what the store holds, whoever has written.
 """
 
@@ -16,19 +17,20 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Scrubs, Space, Store, Vector, walk
 from octavo.stores import open_store
-from octavo.vectors.base import TENANT_LIST, BaseIndex, mismatch, round_score, short_name, take_nearest
+from octavo.vectors.base import SCOPE_LIST, BaseIndex, mismatch, round_score, short_name, take_nearest
 
 CACHE_BYTES = 256 * 1024 * 1024
 COLLECTION = "vectors"
 _PART = 1000  # vectors in one transaction
 _MANY_SCOPES = 200  # more are not removed from one by one
 _MOST_SCOPES = 10_000  # held, however small they are
-_ROW_BYTES = 500  # what the names of one entry take, about
+_ROW_BYTES = 400  # what the names of one entry take, about
 _WHOLE_TENANT = "tenant"  # the id of a tenant's version; those of users are longer
 
 # The lists. A vector has its space for a kind; these, and the versions, have none.
 _SPACES = Scope(user="", agent="", session="octavo:spaces")
-_TENANTS = TENANT_LIST
+_TENANTS = Scope(user="", agent="", session="octavo:tenants")
+_SCOPES = SCOPE_LIST
 
 
 class _Held:
@@ -79,23 +81,27 @@ class ExactIndex(BaseIndex):
     # Writing.
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
-        await self._list(space, len(entries[0].vector), {entry.scope.tenant for entry in entries})
+        await self._list(space, len(entries[0].vector), {exact_scope(entry.scope) for entry in entries})
         for start in range(0, len(entries), _PART):
             part = entries[start : start + _PART]
-            records = [_vector_record(space, entry) for entry in part]
-            await self._replace(space, [entry.key for entry in part], records)
+            keys = {entry.key: exact_scope(entry.scope) for entry in part}
+            await self._replace(space, keys, [_vector_record(space, entry) for entry in part])
 
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
         for start in range(0, len(keys), _PART):
-            await self._replace(space, keys[start : start + _PART], [])
+            part = keys[start : start + _PART]
+            scopes = await self._listed_scopes({key.scope_key for key in part})
+            await self._replace(
+                space, {key: scopes[key.scope_key] for key in part if key.scope_key in scopes}, []
+            )
 
-    async def _replace(self, space: str, keys: list[EntryKey], new: list[Record]) -> None:
+    async def _replace(self, space: str, keys: dict[EntryKey, Scope], new: list[Record]) -> None:
         """Put the new vectors in the place of those of these keys, and change the versions; tenant by tenant."""
-        for tenant in {key.scope.tenant for key in keys}:
+        for tenant in {scope.tenant for scope in keys.values()}:
             ids: dict[Scope, list[str]] = {}
-            for key in keys:
-                if key.scope.tenant == tenant:
-                    ids.setdefault(exact_scope(key.scope), []).append(_vector_id(space, key))
+            for key, scope in keys.items():
+                if scope.tenant == tenant:
+                    ids.setdefault(scope, []).append(_vector_id(space, key))
             versions = [_WHOLE_TENANT, *{_user_version(scope.user) for scope in ids}]
             if len(ids) > _MANY_SCOPES:  # an id names one vector in all of its tenant
                 ids[Scope(tenant=tenant)] = [id_ for scope in list(ids) for id_ in ids.pop(scope)]
@@ -117,17 +123,19 @@ class ExactIndex(BaseIndex):
                 ]
             )
 
-    async def _list(self, space: str, got: int, tenants: set[str]) -> None:
-        """Have the space and the tenants in their lists before any vector, or nobody would find the vectors again."""
+    async def _list(self, space: str, got: int, scopes: set[Scope]) -> None:
+        """Have the space, the tenants and the scopes in their lists before any vector, or nobody would find the vectors again."""
         if (known := await self._space(space)) is None:
             about = {"name": space, "dimensions": got, "complete": False}
             await self._store.apply([Add([_note(short_name(space), _SPACES, about)])])
             known = await self._space(space)
         if known is not None and known.dimensions != got:
             raise mismatch(space, known.dimensions, got)
-        listed = await self._store.find(_list_query(_TENANTS, *map(short_name, tenants)))
-        if new := tenants - {record.data["tenant"] for record in listed}:
-            notes = [_note(short_name(tenant), _TENANTS, {"tenant": tenant}) for tenant in new]
+        by_key = {scope.key: scope for scope in scopes}
+        if new := by_key.keys() - await self._listed_scopes(set(by_key)):
+            tenants = {by_key[key].tenant for key in new}
+            notes = [_note(short_name(tenant), _TENANTS, {"tenant": tenant}) for tenant in tenants]
+            notes += [_note(key, _SCOPES, _parts(by_key[key])) for key in new]
             await self._store.apply([Add(notes)])
 
     async def _complete(self, space: str) -> None:
@@ -149,6 +157,11 @@ class ExactIndex(BaseIndex):
         found = await self._store.find(_list_query(_SPACES, short_name(space)))
         return Space(**found[0].data, entries=0) if found else None
 
+    async def _listed_scopes(self, scope_keys: set[str]) -> dict[str, Scope]:
+        """The scopes that these are the keys of, as far as they are listed."""
+        found = await self._store.find(_list_query(_SCOPES, *sorted(scope_keys)))
+        return {record.id: Scope(**record.data) for record in found}
+
     async def _all_tenants(self) -> list[str]:
         return sorted(record.data["tenant"] for record in await self._store.find(_list_query(_TENANTS)))
 
@@ -161,16 +174,10 @@ class ExactIndex(BaseIndex):
                 entries[space] = entries.get(space, 0) + count
         return [Space(**data, entries=entries.get(data["name"], 0)) for data in spaces]
 
-    async def _digests(self, space: str, keys: list[EntryKey]) -> dict[EntryKey, str]:
-        named = {(key.scope.tenant, _vector_id(space, key)): key for key in keys}
-        found: dict[EntryKey, str] = {}
-        for tenant in {tenant for tenant, _ in named}:
-            ids = tuple(id_ for of, id_ in named if of == tenant)
-            for record in await self._store.find(
-                Query(collection=COLLECTION, ids=ids, scope=Scope(tenant=tenant))
-            ):
-                found[named[tenant, record.id]] = _key(record)[1]
-        return found
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+        asked = Query(collection=COLLECTION, ids=(_vector_id(space, key),), scope=exact_scope(scope))
+        found = await self._store.find(asked)
+        return _key(found[0])[1] if found else None
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         found: list[tuple[EntryKey, str]] = []
@@ -280,7 +287,7 @@ def _vector_record(space: str, entry: Entry) -> Record:
 
 def _key(record: Record) -> tuple[EntryKey, str]:
     about = record.metadata
-    return EntryKey(about["collection"], about["id"], exact_scope(record.scope)), about["digest"]
+    return EntryKey(about["collection"], about["id"], record.scope.key), about["digest"]
 
 
 def _note(id_: str, scope: Scope, data: dict[str, object]) -> Record:
@@ -304,6 +311,10 @@ def _versions(tenant: str, space: str) -> Scope:
 
 def _user_version(user: str | None) -> str:
     return short_name(user or "")
+
+
+def _parts(scope: Scope) -> dict[str, object]:
+    return {"tenant": scope.tenant, "user": scope.user, "agent": scope.agent, "session": scope.session}
 
 
 def open_exact(url: str) -> ExactIndex:

@@ -28,7 +28,7 @@ _SERVER_THREADS = 8  # calls of a server at once
 _PART = 250  # points in one request, which a server takes up to 32 MiB of
 _PAGE = 1000
 _SCOPE_FIELDS = ("tenant", "user", "agent", "session")
-_KEY_FIELDS = ["collection", "id", *_SCOPE_FIELDS, "digest"]
+_KEY_FIELDS = ["collection", "id", "scope_key", "digest"]
 
 
 class _Missing(StoreError):  # noqa: N818
@@ -185,7 +185,9 @@ class QdrantIndex(BaseIndex):
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
         with contextlib.suppress(_Missing):
             for start in range(0, len(keys), _PAGE):
-                ids: list[Any] = [_uuid(*key.order) for key in keys[start : start + _PAGE]]
+                ids: list[Any] = [
+                    _uuid(key.collection, key.id, key.scope_key) for key in keys[start : start + _PAGE]
+                ]
                 await self._call("delete", self._name(space), models.PointIdsList(points=ids), wait=True)
 
     async def _nearest(
@@ -215,12 +217,13 @@ class QdrantIndex(BaseIndex):
                 ask *= 4
         return found or []
 
-    async def _digests(self, space: str, keys: list[EntryKey]) -> dict[EntryKey, str]:
-        named = {_uuid(*key.order): key for key in keys}
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+        del scope  # the key says it all
+        named = [_uuid(key.collection, key.id, key.scope_key)]
         with contextlib.suppress(_Missing):
-            points = await self._call("retrieve", self._name(space), [*named], with_payload=_KEY_FIELDS)
-            return {named[str(point.id)]: point.payload["digest"] for point in points}
-        return {}
+            for point in await self._call("retrieve", self._name(space), named, with_payload=_KEY_FIELDS):
+                return _key(point.payload)[1]
+        return None
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         try:
@@ -291,12 +294,11 @@ def _point(entry: Entry) -> models.PointStruct:
         "digest": entry.digest,
     }
     vector = entry.vector.tolist()
-    return models.PointStruct(id=_uuid(*key.order), vector=vector, payload=payload)
+    return models.PointStruct(id=_uuid(key.collection, key.id, key.scope_key), vector=vector, payload=payload)
 
 
 def _key(payload: dict[str, Any]) -> tuple[EntryKey, str]:
-    scope = Scope(**{field: payload[field] for field in _SCOPE_FIELDS})
-    return EntryKey(payload["collection"], payload["id"], scope), payload["digest"]
+    return EntryKey(payload["collection"], payload["id"], payload["scope_key"]), payload["digest"]
 
 
 def _make_filter(scope: Scope, collections: Sequence[str]) -> models.Filter:

@@ -1,6 +1,6 @@
 """Vectors in tables of an SQL database: what sqlite-vec and pgvector have in common."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from octavo.kernel.model import Scope
@@ -12,10 +12,7 @@ from octavo.vectors.base import BaseIndex, check_prefix, mismatch, round_score
 
 T = TypeVar("T")
 _PART = 1000  # vectors in one transaction
-_FEW = 250  # keys looked up at once
-_KEY_COLUMNS = ("collection", "id", "scope_key")
 _SCOPE_COLUMNS = ("tenant", "user_id", "agent_id", "session_id")
-ENTRY_COLUMNS = f"collection, id, {', '.join(_SCOPE_COLUMNS)}, digest"
 
 
 class SpaceTable(NamedTuple):
@@ -193,50 +190,36 @@ class SqlIndex(BaseIndex):
         known = yield from self._find_space(space, self.share_lock)
         if known is not None:
             sql = f"DELETE FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND scope_key = $3"
-            yield DoEach(sql, [key.order for key in keys])
+            yield DoEach(sql, [(key.collection, key.id, key.scope_key) for key in keys])
 
-    async def _digests(self, space: str, keys: list[EntryKey]) -> dict[EntryKey, str]:
-        found: dict[EntryKey, str] = {}
-        for start in range(0, len(keys), _FEW):
-            part = {key.order: key for key in keys[start : start + _FEW]}
-            rows = await self._look(lambda part=part: self._digests_script(space, part))  # type: ignore[misc]
-            found |= {part[order]: digest for *names, digest in rows if (order := tuple(names)) in part}
-        return found
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+        del scope  # the key says it all
+        return await self._look(lambda: self._digest_script(space, key))
 
-    def _digests_script(self, space: str, orders: Iterable[tuple[str, str, str]]) -> Script[list[Any]]:
+    def _digest_script(self, space: str, key: EntryKey) -> Script[str | None]:
         known = yield from self._find_space(space, self.share_lock)
         if known is None:
-            return []
-        tests: list[str] = []
-        values: list[str] = []
-        for column, named in zip(_KEY_COLUMNS, zip(*orders, strict=True), strict=True):
-            few = list(dict.fromkeys(named))
-            holes = ", ".join(f"${number}" for number in range(len(values) + 1, len(values) + len(few) + 1))
-            tests.append(f"{column} IN ({holes})")
-            values += few
-        sql = (
-            f"SELECT {', '.join(_KEY_COLUMNS)}, digest FROM {self._table(known)} WHERE {' AND '.join(tests)}"
-        )
-        rows: list[Any] = yield Fetch(sql, values)
-        return rows
+            return None
+        sql = f"SELECT digest FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND scope_key = $3"
+        rows = yield Fetch(sql, (key.collection, key.id, key.scope_key))
+        return rows[0][0] if rows else None
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
-        after = ("", "", "")
+        after = EntryKey("", "", "")
         while page := await self._look(lambda after=after: self._page_script(space, after, size)):  # type: ignore[misc]
             yield page
-            after = page[-1][0].order
+            after = page[-1][0]
 
-    def _page_script(
-        self, space: str, after: tuple[str, str, str], size: int
-    ) -> Script[list[tuple[EntryKey, str]]]:
+    def _page_script(self, space: str, after: EntryKey, size: int) -> Script[list[tuple[EntryKey, str]]]:
         known = yield from self._find_space(space, self.share_lock)
         if known is None:
             return []
         sql = (
-            f"SELECT {ENTRY_COLUMNS} FROM {self._table(known)} "
+            f"SELECT collection, id, scope_key, digest FROM {self._table(known)} "
             f"WHERE (collection, id, scope_key) > ($1, $2, $3) ORDER BY collection, id, scope_key LIMIT {size}"
         )
-        return [(_key(row), row[6]) for row in (yield Fetch(sql, after))]
+        rows = yield Fetch(sql, (after.collection, after.id, after.scope_key))
+        return [(EntryKey(*row[:3]), row[3]) for row in rows]
 
     async def _look(self, script: Callable[[], Script[T]]) -> T:
         """Read as of one moment: a space that is found is not forgotten before its rows are read."""
@@ -262,7 +245,7 @@ class SqlIndex(BaseIndex):
         test, values = question.make_test(2, self.collection_test)
         # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
         sql = (
-            f"SELECT {ENTRY_COLUMNS}, round({self._distance('$1')} * 1e6) AS distance "
+            f"SELECT collection, id, scope_key, digest, round({self._distance('$1')} * 1e6) AS distance "
             f"FROM {self._table(known)} WHERE {test} ORDER BY distance, collection, id, scope_key LIMIT {question.limit}"
         )
         return [near(row) for row in (yield Fetch(sql, [question.vector, *values]))]
@@ -295,8 +278,4 @@ def _check_length(space: str, known: SpaceTable, got: int) -> None:
 
 def near(row: Sequence[Any]) -> Near:
     """A row of candidates, whose distance is in millionths."""
-    return Near(_key(row), row[6], round_score(1 - row[7] / 1e6))
-
-
-def _key(row: Sequence[Any]) -> EntryKey:
-    return EntryKey(row[0], row[1], Scope(tenant=row[2], user=row[3], agent=row[4], session=row[5]))
+    return Near(EntryKey(row[0], row[1], row[2]), row[3], round_score(1 - row[4] / 1e6))

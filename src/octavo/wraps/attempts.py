@@ -20,10 +20,24 @@ class Attempts:
     def __init__(self) -> None:
         self._writes: set[asyncio.Task[Any]] = set()
         self._reads: set[asyncio.Task[Any]] = set()
+        self._late: dict[asyncio.Task[Any], str] = {}  # writes that are queued under these ids as well
+        self.applied: set[str] = set()  # ids of queued writes that were done after all
 
     def write(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin a write; cancelling whoever waits for it does not end it."""
         return _begin(work, self._writes)
+
+    def note_queued(self, task: asyncio.Task[Any], entry: str) -> None:
+        """A write that has not ended is queued under this id: should it succeed yet, it need not be done again."""
+        if task.done():
+            return
+        self._late[task] = entry
+        task.add_done_callback(self._note_late)
+
+    def _note_late(self, task: asyncio.Task[Any]) -> None:
+        entry = self._late.pop(task)
+        if outcome_of(task) is None:
+            self.applied.add(entry)
 
     async def read(self, work: Coroutine[Any, Any, T], seconds: float, what: str = "the store") -> T:
         """The answer; StoreUnavailable when there is none after so many seconds, StoreClosed when all were cancelled."""

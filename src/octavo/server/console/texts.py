@@ -40,7 +40,7 @@ CHINESE = {
     "Index of words": "词语索引", "It is indexed.": "已索引。",
     "It waits to be indexed, and is found all the same.": "等待索引，仍能找到。", "Vector": "向量", "It has a vector of": "已有向量，模型：",
     "It waits for a vector of": "等待生成向量，模型：", "It has no vector; the command octavo reindex makes one of": "没有向量，可用命令 octavo reindex 生成，模型：",
-    "It is not read by": "此模型不读这段内容：",
+    "It is not read by": "此模型不读这段内容：", "It may have a vector of": "可能有向量，模型：",
     "There is no model: memories are found by their words.": "没有模型：按词语查找记忆。",
     "It was written as it stands.": "直接写入，没有来源。", "Edit": "编辑", "Save": "保存", "Remove": "移除", "Reject": "拒绝",
     "A rejected memory is not learnt again, from whatever text.": "被拒绝的记忆不会再从任何文本中学到。",

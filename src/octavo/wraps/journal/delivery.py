@@ -1,8 +1,8 @@
 """The failure queue as the event loop sees it; bringing what waits there to a store, and what becomes of writes that fail."""
 
 import asyncio
+import functools
 import logging
-import math
 import random
 import re
 from collections import Counter
@@ -17,10 +17,12 @@ from octavo.errors import (
     Conflict,
     InvalidQuery,
     InvalidRecord,
+    NotFound,
     OctavoError,
     StoreClosed,
     StoreUnavailable,
 )
+from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Store, list_heads
 from octavo.stores.gather import Gathering
@@ -34,7 +36,7 @@ T = TypeVar("T")
 _log = logging.getLogger("octavo.journal")
 _MOST_OPS = 2000  # written to the disk together
 _MOST_ENTRIES = 500  # brought to the store in one call
-_MOST_BYTES = 4 * 2**20  # so much of them as JSON, and the rest of the last one
+_MOST_BYTES = 4 * 2**20  # so much of them as JSON
 _PATIENCE_SECONDS = 30.0  # for a call that brings many writes
 _CREDENTIALS = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 #: The tenant of what is written to find out whether a store takes writes: nobody's, so that nobody sees it.
@@ -128,11 +130,11 @@ class Queue:
 
 
 class HeldWrite(msgspec.Struct, frozen=True):
-    """A write that cannot be brought now: it failed by itself and is tried again when it is due, or stays behind such a one."""
+    """A write that failed by itself, and when it is tried again."""
 
+    entry: Waiting
     scopes: frozenset[Scope]
-    entry: Waiting | None = None  # None of one that stays behind another
-    due: float = math.inf
+    due: float
 
 
 class Delivery:
@@ -160,8 +162,11 @@ class Delivery:
         self._patience = max(_PATIENCE_SECONDS, timeout)
         self._max_retries = max_retries
         self._backoff = backoff
-        self._opening: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[object] | None = None
+        self._give_up_at = 0.0
         self._held: dict[str, HeldWrite] = {}
+        # Those that stay behind a held one, with what they touch.
+        self._behind: dict[str, frozenset[Scope]] = {}
         self.store_open = False
         self.collection: str | None = None  # one that is written to
         self.question: Query | None = None  # the last that was not answered
@@ -173,23 +178,23 @@ class Delivery:
         """Open the store unless it is open."""
         if self.store_open:
             return None
+        loop = asyncio.get_running_loop()
+        if self._opening is not None and not self._opening.done() and loop.time() > self._give_up_at:
+            # Whoever it waits for may have gone without a word; a new one finds out who is there now.
+            self._opening.cancel()
+            await asyncio.wait({self._opening}, timeout=max(seconds, 0) / 2)
         if self._opening is None or self._opening.done():
-            self._opening = asyncio.get_running_loop().create_task(self._open())
-            self._opening.add_done_callback(outcome_of)
+            self._give_up_at = loop.time() + self._patience
+            self._opening = loop.create_task(self._store.__aenter__())
+            self._opening.add_done_callback(self._note_opened)
         opening = self._opening
         await asyncio.wait({opening}, timeout=max(seconds, 0))
-        if not opening.done():
-            return late_error("the store, which is being opened,", seconds)
-        return outcome_of(opening)
+        if opening.done():
+            return outcome_of(opening)
+        return late_error("the store, which is being opened,", seconds)
 
-    async def _open(self) -> None:
-        # Whoever it waits for may have gone without a word; a new one finds out who is there now.
-        try:
-            async with asyncio.timeout(self._patience):
-                await self._store.__aenter__()
-        except TimeoutError as error:
-            raise late_error("the store, which is being opened,", self._patience) from error
-        self.store_open = True
+    def _note_opened(self, opening: "asyncio.Task[object]") -> None:
+        self.store_open = self.store_open or outcome_of(opening) is None
 
     def cancel(self) -> None:
         """Give up an opening that is under way."""
@@ -242,17 +247,23 @@ class Delivery:
 
     async def next_entries(self) -> list[Waiting]:
         """The oldest that can be brought now, as many as one call should bring."""
-        skip = [*self._held]
+        skip = {*self._held, *self._behind}
+        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES, skip))
+        size = 0
         together = Repeatable()  # should their answer be lost, all of them are brought again
-        return await self._queue.run(
-            lambda: self._queue.spool.head(
-                _MOST_ENTRIES, skip, fits=lambda entry: together.take(entry.ops), most_bytes=_MOST_BYTES
-            )
-        )
+        for at, entry in enumerate(head):
+            size += len(encode_ops(entry.ops))
+            if not together.take(entry.ops) or size > _MOST_BYTES:
+                return head[: max(at, 1)]
+        return head
 
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
-        """Bring these to the store, all in one call if that is possible, else one by one."""
+        """Bring these to the store, all in one call if that is possible."""
         entries = [entry for entry in entries if not self._must_stay(entry)]
+        if done := [entry for entry in entries if entry.id in self._attempts.applied]:
+            # They ended late, and well: a store that somebody wrote may not know that it has them.
+            entries = [entry for entry in entries if entry.id not in self._attempts.applied]
+            await self._note_done(done)
         if not entries:
             return None
         # Of no request's trace: they were answered when their writes were queued.
@@ -264,12 +275,7 @@ class Delivery:
             seen.fail(type(error).__name__)
         if len(entries) == 1:
             return await self._judge(entries[0], error)
-        if (down := await self._is_store_down(entries[0], error)) is not None:
-            return down
-        for entry in entries:
-            if (down := await self.deliver([entry])) is not None:
-                return down
-        return None
+        return await self._deliver_singly(entries, error)
 
     async def _bring(self, ops: list[Op]) -> BaseException | None:
         """Write all of this: first what is not a removal of all but the oldest, so that many adds are one statement.
@@ -307,10 +313,27 @@ class Delivery:
     async def retry(self, *, at_once: bool) -> BaseException | None:
         """Bring those again that failed by themselves and are due."""
         now = asyncio.get_running_loop().time()
-        for entry in [held.entry for held in self._held.values() if at_once or held.due <= now]:
-            if entry is not None and (down := await self.deliver([entry])) is not None:
+        for held in list(self._held.values()):
+            if (at_once or held.due <= now) and (down := await self.deliver([held.entry])) is not None:
                 return down
         return None
+
+    async def _deliver_singly(self, entries: list[Waiting], error: BaseException) -> BaseException | None:
+        if (down := await self._is_store_down(entries[0], error)) is not None:
+            return down
+        stored: list[Waiting] = []
+        try:
+            for entry in entries:
+                if self._must_stay(entry):
+                    continue
+                own = await self._apply(entry.ops, self._patience)
+                if own is None:
+                    stored.append(entry)
+                elif (down := await self._judge(entry, own)) is not None:
+                    return down
+            return None
+        finally:
+            await self._note_done(stored)
 
     async def _judge(self, entry: Waiting, error: BaseException) -> BaseException | None:
         """Decide what becomes of a write that failed alone."""
@@ -320,13 +343,15 @@ class Delivery:
             await self._note_done([entry])
             return None
         if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
-            waits = await self._queue.run(lambda: self._queue.spool.holds(entry.id))
-            if not waits:  # it was erased meanwhile
+            try:
+                entry = await self._queue.run(
+                    functools.partial(self._queue.spool.note_attempt, entry.id, describe_error(error))
+                )
+            except NotFound:  # it was erased meanwhile
                 return None
-            entry = msgspec.structs.replace(entry, attempts=entry.attempts + 1)
             if entry.attempts < self._max_retries:
                 due = asyncio.get_running_loop().time() + backoff_delay(self._backoff, entry.attempts)
-                self._held[entry.id] = HeldWrite(touched_scopes(entry.ops), entry, due)
+                self._held[entry.id] = HeldWrite(entry, touched_scopes(entry.ops), due)
                 return None
         await self._bury([entry], describe_error(error))
         return None
@@ -355,24 +380,20 @@ class Delivery:
     # --- what becomes of a write
 
     @property
-    def held(self) -> int:
-        """How many writes cannot be brought now, though the store takes others."""
-        return len(self._held)
-
-    @property
     def due(self) -> float | None:
         """When the first of those that failed is tried again; None when there is none."""
         return min((held.due for held in self._held.values()), default=None)
 
     def blocks(self, scopes: frozenset[Scope]) -> bool:
         """Whether a write that cannot be brought now may touch these scopes."""
-        return any(has_overlap(scopes, held.scopes) for held in self._held.values())
+        blocked = [*(held.scopes for held in self._held.values()), *self._behind.values()]
+        return any(has_overlap(scopes, others) for others in blocked)
 
     def _must_stay(self, entry: Waiting) -> bool:
         """Whether it has to stay behind one that was queued before it and failed."""
         if not self._held or entry.id in self._held or not self.blocks(scopes := touched_scopes(entry.ops)):
             return False
-        self._held[entry.id] = HeldWrite(scopes)
+        self._behind[entry.id] = scopes
         return True
 
     async def bury_old(self, queued_before: datetime, error: str) -> bool:
@@ -388,26 +409,26 @@ class Delivery:
             ids = [entry.id for entry in entries]
             await self._queue.run(lambda: self._queue.spool.mark_done(ids))
             self.replayed += len(ids)
-            self._let_go(entries)
+            self._let_go(ids)
 
     async def _bury(self, entries: Sequence[Waiting], error: str) -> None:
-        await self._queue.run(lambda: self._queue.spool.bury(entries, error))
-        self.buried += len(entries)
-        _log.error("%d queued writes became dead letters: %s", len(entries), error)
-        self._let_go(entries)
+        ids = [entry.id for entry in entries]
+        await self._queue.run(lambda: self._queue.spool.bury(ids, error))
+        self.buried += len(ids)
+        _log.error("%d queued writes became dead letters: %s", len(ids), error)
+        self._let_go(ids)
 
     async def erase(self, left: Left, names: Collection[bytes]) -> Erased:
         """Take somebody's writes out of the queue; what failed is looked at again, in its order."""
-        erased = await self._queue.run(lambda: self._queue.spool.erase(left, names))
         self._held.clear()
-        return erased
+        self._behind.clear()
+        return await self._queue.run(lambda: self._queue.spool.erase(left, names))
 
-    def _let_go(self, entries: Sequence[Waiting]) -> None:
-        gone = {entry.id for entry in entries}
-        if not gone.isdisjoint(self._held):
-            # Some of those that stayed behind may go now; they are looked at again, in their order.
-            kept = [(id_, held) for id_, held in self._held.items() if held.entry is not None]
-            self._held = {id_: held for id_, held in kept if id_ not in gone}
+    def _let_go(self, ids: Sequence[str]) -> None:
+        self._attempts.applied.difference_update(ids)
+        for id_ in ids:
+            if self._held.pop(id_, None) is not None:
+                self._behind.clear()  # some of them may go now; they are looked at again, in their order
 
 
 def backoff_delay(backoff: tuple[float, float], fails: int) -> float:

@@ -13,7 +13,6 @@ from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import dropwhile, islice
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -108,8 +107,8 @@ class DoneUpTo(msgspec.Struct, frozen=True, tag_field="is", tag="done"):
 class LogLine(NamedTuple):
     """A line of a log as it stands there: a write with its number, what is done, or something damaged or unknown."""
 
+    start: int
     data: bytes
-    end: int  # where the next one begins
     n: int = 0
     done: DoneUpTo | None = None
 
@@ -173,22 +172,24 @@ def read_lines(file: BinaryIO, start: int = 0) -> Iterator[LogLine]:
     """The lines of a log from an offset on, without blank ones."""
     file.seek(start)
     for data in file:
+        if data.strip():
+            yield _line(start, data)
         start += len(data)
-        says = _read(data, _log_line)
-        if isinstance(says, Queued):
-            yield LogLine(data, start, n=says.n)
-        elif says is not None or data.strip():
-            yield LogLine(data, start, done=says)
 
 
-def read_writes(
-    file: BinaryIO, is_passed: Callable[[int], bool], start: int = 0
-) -> Iterator[tuple[LogLine, Waiting | None]]:
-    """The lines of writes from an offset on, without those whose numbers are passed over; with None what cannot be read."""
+def _line(start: int, data: bytes) -> LogLine:
+    says = _read(data, _log_line)
+    if isinstance(says, Queued):
+        return LogLine(start, data, n=says.n)
+    return LogLine(start, data, done=says)
+
+
+def read_writes(file: BinaryIO, done: DoneUpTo, start: int = 0) -> Iterator[tuple[LogLine, Waiting | None]]:
+    """The lines of writes that are not done, from an offset on, and those that cannot be read, with None."""
     for line in read_lines(file, start):
         if line.damaged:
             yield line, None
-        elif line.n and not is_passed(line.n):
+        elif line.n and not done.covers(line.n):
             yield line, read_waiting(line.data)
 
 
@@ -253,11 +254,13 @@ class QueueNames:
     def slots(self) -> dict[int, list[Path]]:
         """The files of each slot that has any, oldest first."""
         found: dict[int, list[Path]] = {}
-        # What is being written has no number, and is the newest.
-        for slot, _, kept, path in sorted(self._list(), key=lambda each: (each[0], not each[1], each)):
-            if not kept:
+        for slot, part, kept, path in self._list():
+            if part and not kept:
                 found.setdefault(slot, []).append(path)
-        return found
+        for slot, part, _, path in self._list():
+            if not part:  # what is being written is the newest
+                found.setdefault(slot, []).append(path)
+        return dict(sorted(found.items()))
 
     def _list(self) -> list[tuple[int, int, bool, Path]]:
         try:
@@ -279,20 +282,6 @@ def translate_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         path = error.filename or folder
         raise StoreUnavailable(f"the failure queue cannot use {path}: {error.strerror or error}") from error
-
-
-def append_lines(fd: int, data: bytes, path: Path, *, sync: bool) -> None:
-    """Write whole lines behind what is there, all or none; where a torn line stands they begin on one of their own."""
-    size = os.fstat(fd).st_size
-    torn = size > 0 and read_at(fd, 1, size - 1) != b"\n"
-    try:
-        write_all(fd, b"\n" * torn + data, path)
-        if sync:
-            os.fsync(fd)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(fd, size)
-        raise
 
 
 def replace_lines(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> None:
@@ -333,10 +322,18 @@ class SharedFile:
         with FileLock(self._lock).hold(_LOCK_SECONDS):
             fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
             try:
-                append_lines(fd, data, self.path, sync=self._sync)
+                size = os.fstat(fd).st_size
+                torn = size and read_at(fd, 1, size - 1) != b"\n"
+                try:
+                    write_all(fd, b"\n" * bool(torn) + data, self.path)
+                    if self._sync:
+                        os.fsync(fd)
+                except OSError:
+                    os.ftruncate(fd, size)
+                    raise
             finally:
                 os.close(fd)
-        if self._sync:
+        if self._sync and not size:
             sync_folder(self.path.parent)
 
     def drop_holding(self, names: Collection[bytes]) -> int:
@@ -373,10 +370,15 @@ class DeadLetters(SharedFile):
 
     def list(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
         """The first `limit` of them, or those that died after the one of that id."""
-        letters = iter(self)
-        if after is not None:
-            letters = islice(dropwhile(lambda letter: letter.id != after, letters), 1, None)
-        return [*islice(letters, limit)]
+        found: list[DeadLetter] = []
+        begun = after is None
+        for letter in self:
+            if limit is not None and len(found) >= limit:
+                break
+            if begun:
+                found.append(letter)
+            begun = begun or letter.id == after
+        return found
 
     def get(self, id: str) -> DeadLetter:  # noqa: A002 - the name the rest of Octavo uses
         """The one of that id, or NotFound."""

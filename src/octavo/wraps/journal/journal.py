@@ -157,7 +157,7 @@ class Journal(Wrap):
                 raise error
             replay.note_failure(error, ops)
         if queued is not None:
-            answer = await self._enqueue(queued, deadline)
+            answer = await self._enqueue(queued, under_way, deadline)
             return Written(answer.status, answer.counts[: len(ops)])
         check_ops(ops)  # what no store would take is refused as such
         self._refused += 1
@@ -166,10 +166,14 @@ class Journal(Wrap):
             f"{_UNREPEATABLE}; it {done}: {replay.last_error or 'the store is being caught up with'}"
         )
 
-    async def _enqueue(self, ops: list[Op], deadline: float) -> Written:
+    async def _enqueue(
+        self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float
+    ) -> Written:
         entry = Waiting(queued_at=self._clock(), ops=check_ops(ops))
         if not ops:  # nothing to keep, and nothing to wait for
             return Written("stored", [])
+        if under_way is not None:
+            self._attempts.note_queued(under_way, entry.id)
         loop = asyncio.get_running_loop()
         try:
             # Nothing is awaited between looking at the queue and this: or it might be called empty in between.

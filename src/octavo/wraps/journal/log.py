@@ -1,7 +1,6 @@
 """The files of one process: appended to, numbered when they are full, removed when everything in them is done.
 
-In memory is only a cursor: up to which write all are done, and which are left of those before it. What waits is read from there
-on, as far as somebody asks for it. Why nothing is lost, and nothing is done in the wrong order, whoever is killed when:
+Why nothing is lost, and nothing is done in the wrong order, whoever is killed when:
 
 1. A write is one line, so it is there whole or not at all; what is torn fails its checksum and is quarantined.
 2. What is done is a line too. Killed before that line is on disk, some writes are done again: all of them still stand in
@@ -13,17 +12,17 @@ on, as far as somebody asks for it. Why nothing is lost, and nothing is done in 
 
 import contextlib
 import errno
-import io
 import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from octavo.util.disk import FileLock, is_current, sync_folder
+from octavo.util.disk import FileLock, is_current, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
 from octavo.util.words import pluralize
@@ -35,15 +34,17 @@ from octavo.wraps.journal.files import (
     QueueNames,
     SharedFile,
     Waiting,
-    append_lines,
     done_line,
     queued_line,
+    read_lines,
+    read_waiting,
     read_writes,
     replace_lines,
 )
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _CHECKED_BYTES = 16 * 2**10  # more than the block of a file may still have room for on a full disk
+_MOST_BYTES = 64 * 2**20  # of the lines whose writes are in memory
 _log = logging.getLogger("octavo.journal")
 
 
@@ -61,133 +62,154 @@ class LogFile(msgspec.Struct, eq=False):
     """One file of a log."""
 
     path: Path
+    size: int = 0
+    read_to: int = 0  # where reading goes on
     last: int = 0  # the highest number that was given when it was written
-    start: int = 0  # everything before this offset is done, or known to be left
-    damaged: int = 0  # lines that are bad and could not be quarantined
+    damaged: bool = False  # something in it is bad and could not be quarantined
 
 
-class Place(NamedTuple):
-    """Where a write stands: its number, and in which file its line ends where."""
+class Loaded(NamedTuple):
+    """A write that was read from disk and is not done."""
 
     n: int
-    file: LogFile | None  # None while it is only in memory
-    end: int
+    entry: Waiting
+    size: int
 
 
 class Log:
-    """The log of one slot, whose lock is held."""
+    """The log of one slot, whose lock is held: everything is on disk, and only the oldest writes are in memory."""
 
     def __init__(
         self, names: QueueNames, slot: int, lock: FileLock, quarantine: SharedFile, limits: Limits
     ) -> None:
         self.slot = slot
-        self.waiting = 0  # how many writes are not done
+        self.damaged = 0  # lines that could not be quarantined and still stand here
+        self.unread = 0  # writes that wait and are not in memory, or not yet on disk
+        self.loaded: dict[str, Loaded] = {}  # those that are in memory, by id, oldest first
         self._names = names
         self._lock = lock
         self._quarantine = quarantine
         self._limits = limits
-        self._sync = limits.durability == "fsync"
         self._files: list[LogFile] = []  # oldest first; the last one is written to
         self._fd = -1
+        self._ragged = False  # the file written to does not end with a newline
         self._next = 1  # the number of the next write
         self._unwritten: list[bytes] = []  # lines that need not be on disk yet
-        self._handed: dict[str, Place] = {}  # what was read and is not done, by id
+        self._taken = 0  # how many of these have been loaded already
         self._done = DoneUpTo()
         self._noted = True  # the disk says what is done
 
     @property
-    def damaged(self) -> int:
-        """How many lines could not be quarantined and still stand here."""
-        return sum(file.damaged for file in self._files)
+    def waiting(self) -> int:
+        """How many writes are not done."""
+        return len(self.loaded) + self.unread
+
+    def ids(self) -> set[str]:
+        """The ids of all that wait on disk."""
+        return {entry.id for entry in self._read_waiting()}
+
+    def _read_waiting(self) -> Iterator[Waiting]:
+        """All that wait on disk; those in memory with their attempts."""
+        for file in self._files:
+            with contextlib.suppress(FileNotFoundError), file.path.open("rb") as opened:
+                for _, entry in read_writes(opened, self._done):
+                    if entry is not None:
+                        yield self.loaded[entry.id].entry if entry.id in self.loaded else entry
 
     @property
     def oldest_at(self) -> datetime | None:
         """When the oldest that waits was queued."""
-        return next((entry.queued_at for entry, _ in self.read()), None)
-
-    def holds(self, id_: str) -> bool:
-        """Whether a write that was read still waits."""
-        return id_ in self._handed
+        if not self.loaded and self.unread:
+            self._load()
+        return next(iter(self.loaded.values())).entry.queued_at if self.loaded else None
 
     # --- reading
 
     def open(self) -> None:
         """Read what is there; damage is quarantined, never fatal."""
         scan = LogScan()
-        self._files, self._handed = [], {}
         for path in self._names.slots().get(self.slot, []):
             with contextlib.suppress(FileNotFoundError):
-                with path.open("rb") as opened:
-                    damaged = scan.read(opened)
-                self._files.append(LogFile(path, last=scan.last))
-                if damaged:
-                    self._set_apart(self._files[-1], damaged)
+                damaged = self._scan(path, scan)
+                self._files.append(LogFile(path, path.stat().st_size, last=scan.last, damaged=damaged))
         active = self._names.active(self.slot)
         if not self._files or self._files[-1].path != active:
             self._files.append(LogFile(active))
-        self._done, self.waiting, self._next = scan.done, scan.waiting, scan.last + 1
-        if not self.waiting:
+        self._done, self.unread, self._next = scan.done, scan.waiting, scan.last + 1
+        if not self.unread:
             self._clear()
 
-    def _set_apart(self, file: LogFile, damaged: list[bytes]) -> None:
-        """Move damaged lines to the quarantine, so that each is counted once; where that cannot be done they stay."""
-        bad, told = set(damaged), pluralize(len(damaged), "damaged line")
-        self._close_active()  # which is written anew, if it is that one
-        file.start = 0
-        for id_, place in self._handed.items():
-            if place.file is file:  # its line is not where it was
-                self._handed[id_] = place._replace(file=None)
+    def _scan(self, path: Path, scan: LogScan) -> bool:
+        """Read a file and move its damaged lines to the quarantine, so that each is counted once; whether they stay."""
+        with path.open("rb") as file:
+            damaged = scan.read(file)
+        if not damaged:
+            return False
+        _log.warning(
+            "moved from %s to %s: %s", path, self._quarantine.path, pluralize(len(damaged), "damaged line")
+        )
         try:
             self._quarantine.append(damaged)
-            replace_lines(file.path, _lines_without(file.path, bad), sync=self._sync)
+            replace_lines(path, _whole_lines(path), sync=self._limits.durability == "fsync")
         except OSError as error:
-            file.damaged += len(damaged)
-            _log.warning("%s cannot be moved from %s: %s", told, file.path, error)
-        else:
-            _log.warning("moved from %s to %s: %s", file.path, self._quarantine.path, told)
+            self.damaged += len(damaged)
+            _log.warning("damaged lines stay in %s: %s", path, error)
+            return True
+        return False
 
-    def read(self, skip: Collection[str] = ()) -> Iterator[tuple[Waiting, int]]:
-        """What waits, oldest first, without those to be skipped, each with its size; read as far as it is asked for."""
-        if self.waiting:
-            # Those to be skipped that were read before need not be read again.
-            yield from self._read({self._handed[id_].n for id_ in skip if id_ in self._handed}, skip)
+    def head(self, most: int, skip: Collection[str]) -> list[Waiting]:
+        """The oldest that wait, without those to be skipped: as many as there is room for in memory."""
+        while True:
+            waiting = (each.entry for id_, each in self.loaded.items() if id_ not in skip)
+            found = list(islice(waiting, most))
+            if len(found) == most or not self._load():
+                return found
 
-    def _read(self, passed: set[int], skip: Collection[str]) -> Iterator[tuple[Waiting, int]]:
-        self._restore_deleted()
-        only_behind = passed >= self._done.left  # nothing is asked for that was left
-        for file in [*self._files, None]:
-            bad = b""
-            with self._open_readable(file) as lines:
-                start = file.start if file is not None and only_behind else 0
-                for line, entry in read_writes(lines, lambda n: n in passed or self._done.covers(n), start):
-                    if entry is not None:
-                        self._handed[entry.id] = Place(line.n, file, line.end)
-                        passed.add(line.n)
-                        if entry.id not in skip:
-                            yield entry, len(line.data)
-                    elif file is not None and not file.damaged:
-                        bad = line.data
-                        break
-            if file is not None and bad:  # it has gone bad since the file was opened
-                self._set_apart(file, [bad])
-                yield from self._read(passed, skip)
-                return
-        self.waiting = len(passed)  # what else was counted can no longer be read
-        if not passed:
+    def _load(self) -> bool:
+        """Read the next batch into memory; whether there was one, and room for it."""
+        room = min(self._limits.spill_batch_size, self._limits.max_in_memory - len(self.loaded))
+        size = sum(each.size for each in self.loaded.values())
+        if room <= 0 or not self.unread or size > _MOST_BYTES:
+            return False
+        for loaded in chain(self._read_on(), self._take_unwritten()):
+            self.loaded[loaded.entry.id] = loaded
+            self.unread -= 1
+            room -= 1
+            size += loaded.size
+            if not room or size > _MOST_BYTES:
+                return True
+        self.unread = len(self._unwritten) - self._taken  # what else was counted can no longer be read
+        if not self.waiting:
             self._clear()
+        return room < self._limits.spill_batch_size
 
-    def _open_readable(self, file: LogFile | None) -> BinaryIO:
-        """The lines of a file, or those that are only in memory."""
-        if file is None:
-            return io.BytesIO(b"".join(self._unwritten))
-        try:
-            return file.path.open("rb")
-        except FileNotFoundError:
-            if file.last:
+    def _read_on(self) -> Iterator[Loaded]:
+        """What waits, from where reading has stopped."""
+        for file in self._files:
+            if file.read_to >= file.size:
+                continue
+            try:
+                opened = file.path.open("rb")
+            except FileNotFoundError:
                 _log.error("%s was deleted; what was waiting in it is lost", file.path)
-            if file is not self._files[-1]:
-                self._files.remove(file)
-            return io.BytesIO()
+                file.read_to = file.size
+                continue
+            with opened:
+                for line, entry in read_writes(opened, self._done, file.read_to):
+                    file.read_to = line.start + len(line.data)
+                    if entry is not None:
+                        yield Loaded(line.n, entry, len(line.data))
+                    elif not file.damaged:  # it has gone bad since the file was opened
+                        self._quarantine.append([line.data])
+            file.read_to = file.size
+
+    def _take_unwritten(self) -> Iterator[Loaded]:
+        """What waits and is not on disk, once all that is there has been read."""
+        for line in self._unwritten[self._taken :]:
+            self._taken += 1
+            entry = read_waiting(line)
+            if entry is not None:
+                yield Loaded(self._next - len(self._unwritten) + self._taken - 1, entry, len(line))
 
     # --- writing; OSError leaves everything as it was
 
@@ -201,7 +223,7 @@ class Log:
         except OSError:
             del self._unwritten[-len(lines) :]
             raise
-        self.waiting += len(entries)
+        self.unread += len(entries)
 
     def flush(self, most: int = 0) -> None:
         """Bring to disk what is only in memory, in whole batches, so that no more than `most` lines are left."""
@@ -209,26 +231,24 @@ class Log:
         over = min(len(self._unwritten), -(-(len(self._unwritten) - most) // batch) * batch)
         if over > 0:
             self._append(b"".join(self._unwritten[:over]))
+            active = self._files[-1]
+            if self._taken:  # then all before it has been read: go on behind what is loaded already
+                active.read_to = active.size - sum(map(len, self._unwritten[self._taken : over]))
+                self._taken = max(0, self._taken - over)
             del self._unwritten[:over]
-            self._files[-1].last = self._next - 1 - len(self._unwritten)
+            active.last = self._next - 1 - len(self._unwritten)
 
     def mark_done(self, ids: Iterable[str]) -> None:
-        """Those of these that were read here need not wait any more; on a full disk that is written down later."""
-        finished = [self._handed.pop(id_) for id_ in ids if id_ in self._handed]
-        if not finished:
-            return
-        numbers = {place.n for place in finished}
-        upto = max(self._done.upto, *numbers)
-        passed = {place.n for place in self._handed.values() if place.n < upto}
-        # Some that were left before may not have been read yet.
-        self._done, self._noted = DoneUpTo(upto, frozenset(passed | self._done.left) - numbers), False
-        self.waiting -= len(finished)
+        """These need not wait any more; on a full disk that is written down later."""
+        finished = {self.loaded.pop(id_).n for id_ in ids}
+        upto = max(self._done.upto, *finished)
+        passed = {each.n for each in self.loaded.values() if each.n < upto}
+        # Some that were left before may not be in memory yet.
+        left = frozenset(passed | self._done.left) - finished
+        self._done, self._noted = DoneUpTo(upto, left), False
         if not self.waiting:
             self._clear()
             return
-        for place in finished:
-            if place.file is not None:
-                place.file.start = max(place.file.start, place.end)
         try:
             self._append(b"")
         except OSError as error:
@@ -238,35 +258,42 @@ class Log:
         self._remove_recovered()
 
     def erase(self, left: Left) -> int:
-        """Keep of each write only what is `left` of it, in files written anew; answer how many writes were touched."""
+        """Keep of each write only what is `left` of it, in files written anew; answer how many writes were touched.
+
+        The new file begins by saying that all before it is done. Killed before it is there, nothing was touched; after that,
+        what the older files hold is not read again.
+        """
         self.flush()
-        self._close_active()
-        active, touched = self._names.active(self.slot), 0
-        backups = self._names.backups(self.slot)
-        # The newest first: it says what is done, and no other does so any more.
-        for path in [*(file.path for file in reversed(self._files)), *backups]:
-            if not path.exists():
-                continue
-            lines = [done_line(self._done)] if path == active and self._done.upto else []
+        touched, kept = 0, []
+        for entry in self._read_waiting():
+            ops = left(entry.ops)
+            touched += ops != entry.ops
+            kept += [msgspec.structs.replace(entry, ops=ops)] if ops else []
+        for path in self._names.backups(self.slot):
             with path.open("rb") as opened:
-                is_passed = (lambda _: False) if path in backups else self._done.covers
-                for line, entry in read_writes(opened, is_passed):
-                    if entry is not None:
-                        kept = msgspec.structs.replace(entry, ops=left(entry.ops))
-                        touched += kept.ops != entry.ops and path not in backups
-                        lines += [queued_line(line.n, kept)] if kept.ops else []
-            replace_lines(path, lines, sync=self._sync)
-        self._noted = True
+                backup = [
+                    (line.n, entry) for line, entry in read_writes(opened, DoneUpTo()) if entry is not None
+                ]
+            left_of = [(n, msgspec.structs.replace(entry, ops=left(entry.ops))) for n, entry in backup]
+            replace_lines(path, [queued_line(n, entry) for n, entry in left_of if entry.ops])
+        lines = [done_line(DoneUpTo(self._next - 1))] if kept else []
+        lines += [queued_line(n, entry) for n, entry in enumerate(kept, self._next)]
+        self._close_active()
+        replace_lines(self._names.active(self.slot), lines, sync=self._limits.durability == "fsync")
+        for file in self._files[:-1]:
+            file.path.unlink(missing_ok=True)
+        self._files, self._ragged, self._noted, self._taken = [], False, True, 0
+        self.loaded.clear()
         self.open()
         return touched
 
     def check(self) -> None:
         """Write as much as a small write takes, and take it back: OSError when there is no room for it."""
         if self._limits.durability != "memory":
-            self._open_writable(_CHECKED_BYTES)
-            size = os.fstat(self._fd).st_size
-            append_lines(self._fd, b" " * _CHECKED_BYTES + b"\n", self._files[-1].path, sync=self._sync)
-            os.ftruncate(self._fd, size)
+            start = self._append(b" " * _CHECKED_BYTES + b"\n")
+            os.ftruncate(self._fd, start)
+            self._files[-1].size = start
+            self._noted = not self._done.upto
 
     def close(self) -> None:
         """Let go of the files and the lock; what is empty is removed."""
@@ -282,46 +309,60 @@ class Log:
     def __del__(self) -> None:
         self._close_active()  # a queue that nobody closed must not keep descriptors for ever
 
-    def _append(self, data: bytes) -> None:
-        """Write this behind what is there, and before it what is done unless the disk says so."""
-        self._open_writable(len(data))
+    def _append(self, data: bytes) -> int:
+        """Write this behind what is there, and before it what is done unless the disk says so; answer where it begins."""
+        file = self._open_writable(len(data))
+        start = file.size
         note = b"" if self._noted else done_line(self._done)
-        append_lines(self._fd, note + data, self._files[-1].path, sync=self._sync)
+        data = b"\n" * self._ragged + note + data
+        try:
+            write_all(self._fd, data, file.path)
+            if self._limits.durability == "fsync":
+                os.fsync(self._fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, start)
+            file.size = os.fstat(self._fd).st_size
+            self._ragged = self._ragged or file.size > start
+            raise
+        file.size += len(data)
+        self._ragged = False
         self._noted = True
+        return start
 
-    def _open_writable(self, more: int) -> None:
-        """Have the file open that is written to: a new one when the old one is full or was deleted."""
-        self._restore_deleted()
-        if self._fd < 0:
-            self._open_active()
-        file, size = self._files[-1], os.fstat(self._fd).st_size
-        if size and size + more > self._limits.max_file_bytes:
+    def _open_writable(self, more: int) -> LogFile:
+        """The file to write to: a new one when the old one is full or was deleted."""
+        file = self._files[-1]
+        if self._fd >= 0 and not is_current(self._fd, file.path):
+            self._restore(file)
+        elif file.size and file.size + more > self._limits.max_file_bytes:
             with contextlib.suppress(OSError):  # one that is too large is better than none
                 part = self._names.next_part(self.slot)
+                self._close_active()
                 file.path.rename(part)
                 file.path = part
-                self._close_active()
                 self._files.append(LogFile(self._names.active(self.slot)))
                 self._noted = not self._done.upto
                 self._remove_recovered()
-            if self._fd < 0:
-                self._open_active()
+        if self._fd < 0:
+            self._open_active()
+        return self._files[-1]
 
     def _open_active(self) -> None:
-        self._fd = open_file(self._files[-1].path, os.O_RDWR | os.O_APPEND)
+        file = self._files[-1]
+        self._fd = open_file(file.path, os.O_RDWR | os.O_APPEND)
+        file.size = os.fstat(self._fd).st_size
+        self._ragged = file.size > 0 and read_at(self._fd, 1, file.size - 1) != b"\n"
         self._sync_names()
 
-    def _restore_deleted(self) -> None:
-        """Write what the file held that is written to to a new one, if it was deleted."""
-        file = self._files[-1]
-        if self._fd < 0 or is_current(self._fd, file.path):
-            return
+    def _restore(self, file: LogFile) -> None:
+        """The file written to was deleted: what it held is written to a new one."""
         _log.error("%s was deleted; what was waiting in it is written again", file.path)
         if not self._lock.take():  # its lock was deleted too, and is another process's now
             self.slot, self._lock = claim(self._names, empty=True)
             file.path = self._names.active(self.slot)
         make_folder(self._names.directory)
-        replace_lines(file.path, [read_at(self._fd, os.fstat(self._fd).st_size, 0)])
+        replace_lines(file.path, [read_at(self._fd, file.size, 0)])
         self._close_active()
 
     def _close_active(self) -> None:
@@ -333,31 +374,34 @@ class Log:
 
     def _clear(self) -> None:
         """Nothing waits: cut the log to nothing, the oldest file first."""
-        self._done = DoneUpTo(self._next - 1)
         self._remove_recovered()
         active = self._files[-1]
         if active.damaged:
             self._close_active()
             self._remove(active)
-        elif active.path.exists():
+        elif active.size:
             if self._fd < 0:
                 self._open_active()
             os.ftruncate(self._fd, 0)
-            if self._sync:
+            if self._limits.durability == "fsync":
                 os.fsync(self._fd)
-        self._files = [LogFile(active.path)]
+        self._files[-1] = LogFile(active.path)
         self._unwritten.clear()
-        self._handed.clear()
+        self._taken = 0
+        self._ragged = False
         self._noted = True
 
     def _remove_recovered(self) -> None:
         """Remove the oldest files, up to the first in which something waits."""
-        first = min(self._done.left, default=self._done.upto + 1)
-        recovered = [file for file in self._files[:-1] if file.last < first]
-        for file in recovered:
-            self._remove(file)
-            self._files.remove(file)
-        if recovered:
+        first = next(iter(self.loaded.values())).n if self.loaded else self._next
+        removed = False
+        while len(self._files) > 1:
+            oldest = self._files[0]
+            if oldest.last >= first or (self.unread and oldest.read_to < oldest.size):
+                break
+            self._remove(self._files.pop(0))
+            removed = True
+        if removed:
             self._sync_names()
 
     def _remove(self, file: LogFile) -> None:
@@ -376,13 +420,15 @@ class Log:
                 old.unlink(missing_ok=True)
 
     def _sync_names(self) -> None:
-        if self._sync:
+        if self._limits.durability == "fsync":
             sync_folder(self._names.directory)
 
 
-def _lines_without(path: Path, bad: Collection[bytes]) -> Iterator[bytes]:
-    with path.open("rb") as opened:
-        yield from (line.removesuffix(b"\n") + b"\n" for line in opened if line not in bad)
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        for line in read_lines(file):
+            if not line.damaged:
+                yield line.data.removesuffix(b"\n") + b"\n"
 
 
 def claim(names: QueueNames, *, empty: bool = False) -> tuple[int, FileLock]:

@@ -40,11 +40,13 @@ class Replay:
         self._max_age = max_age
         self._backoff = backoff
         self._clock = clock
+        self.behind = False
         self.state: State = "up"
         self.last_error: str | None = None
         self.next_try_at: datetime | None = None
         self._doubt = False  # a question was not answered
         self._readable = True  # the last question was answered, as far as anybody knows
+        self._all_held = False  # whatever waits failed by itself, or stays behind such a one
         self._fails = 0
         self._asked: list[asyncio.Future[None]] = []  # those who wait for an attempt right now
         self._door = asyncio.Event()  # new writes may go on
@@ -57,11 +59,6 @@ class Replay:
         self._stopping = False
 
     # --- what the Journal asks of it
-
-    @property
-    def behind(self) -> bool:
-        """Whether whatever is written has to be queued."""
-        return self.state != "up"
 
     def start(self) -> None:
         """Have the task run."""
@@ -76,8 +73,9 @@ class Replay:
     def note_failure(self, error: BaseException, ops: Sequence[Op] = ()) -> None:
         """A write, or the opening, has failed: from now on everything is queued until the store answers."""
         self._delivery.look_at(ops)
-        if not self.behind:
+        if self.state == "up":
             self._note_down(error)
+        self.behind = True
         self.start()
 
     def check_store(self, query: Query) -> None:
@@ -114,9 +112,7 @@ class Replay:
     def _may_read(self, scope: Scope | None) -> bool:
         if not self._queue.waiting and self._queue.idle:
             return self._readable  # a store that takes no write, and lacks none, is read all the same
-        if self.state == "down" or scope is None or self._delivery.held < self._queue.waiting:
-            return False
-        return not self._delivery.blocks(frozenset([scope]))
+        return self._all_held and scope is not None and not self._delivery.blocks(frozenset([scope]))
 
     async def try_now(self) -> int:
         """Try at once, whatever the backoff says; answer how many writes reached the store."""
@@ -244,6 +240,8 @@ class Replay:
     # --- how it stands
 
     def _fall_behind(self) -> None:
+        self.behind = True
+        self._all_held = False
         if self.state != "down":
             self.state = "recovering"
             self._try_at = 0.0
@@ -254,6 +252,8 @@ class Replay:
         if self.state != "down":
             what = f"queued in {self._queue.spool.directory}" if self._queue.error is None else "refused"
             _log.warning("the store cannot be written to; writes are %s: %s", what, self.last_error)
+        self.behind = True
+        self._all_held = False
         self.state = "down"
         seconds = backoff_delay(self._backoff, self._fails)
         self._fails += 1
@@ -266,6 +266,7 @@ class Replay:
     def _note_up(self) -> None:
         if self.behind:
             _log.info("the store answers, and nothing is queued any more")
+        self.behind = self._all_held = False
         self.state = "up"
         self._readable = True
         self._fails = 0
@@ -275,9 +276,10 @@ class Replay:
         self._tell_readers()
 
     def _note_held(self, due: float) -> None:
-        """Nothing can be brought before then; readers whom what is held does not concern may pass."""
+        """Nothing can be brought before then; if all that waits was looked at, readers whom it does not concern may pass."""
         self._fails = 0
         self._try_at = due
+        self._all_held = not self._queue.spool.unread
         self._tell_readers()
 
     def _tell_readers(self) -> None:

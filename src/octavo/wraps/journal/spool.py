@@ -2,17 +2,17 @@
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO, Self, get_args
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from octavo.errors import ConfigError, StoreClosed
+from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
 from octavo.util.disk import FileLock
 from octavo.util.file_modes import make_folder
@@ -34,7 +34,6 @@ from octavo.wraps.journal.files import (
 from octavo.wraps.journal.log import Limits, Log, claim
 
 _LONGEST_ERROR = 2000  # characters of an error that are kept with a write
-_MOST_BYTES = 64 * 2**20  # of the lines whose writes are in memory
 
 
 class Spool:
@@ -50,18 +49,20 @@ class Spool:
         max_backups: int = 0,
         durability: Durability = "fsync",
     ) -> None:
-        limits = {
+        given = {
             "max_in_memory": max_in_memory,
             "spill_batch_size": spill_batch_size,
             "max_file_bytes": max_file_bytes,
-            "max_backups": max_backups,
         }
-        for setting, value in limits.items():
-            if value < (least := 0 if setting == "max_backups" else 1):
+        for setting, value, least in (
+            *((*each, 1) for each in given.items()),
+            ("max_backups", max_backups, 0),
+        ):
+            if value < least:
                 raise ConfigError(f"{setting} must be at least {least}; got {value!r}")
         if durability not in get_args(Durability):
             raise ConfigError(f'durability must be "fsync", "flush" or "memory"; got {durability!r}')
-        self._limits = Limits(**limits, durability=durability)
+        self._limits = Limits(**given, max_backups=max_backups, durability=durability)
         self.directory = Path(directory)
         self._names = QueueNames(self.directory)
         self._quarantine = SharedFile(self._names.bad, sync=durability == "fsync")
@@ -101,51 +102,41 @@ class Spool:
         with self._ensure_open():
             self._logs[0].check()
 
-    def head(
-        self,
-        most: int,
-        skip: Collection[str] = (),
-        *,
-        fits: Callable[[Waiting], bool] = lambda _: True,
-        most_bytes: int = _MOST_BYTES,
-    ) -> list[Waiting]:
-        """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory.
-
-        The first that does not fit those before it ends them, and so does the one with which they are more than so many bytes.
-        """
+    def head(self, most: int, skip: Collection[str] = ()) -> list[Waiting]:
+        """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory."""
         with self._ensure_open():
-            skip = frozenset(skip)
-            room = max(0, min(most, self._limits.max_in_memory - len(skip)))
-            found: list[Waiting] = []
-            total = 0
-            waiting = merge(*(log.read(skip) for log in self._logs), key=lambda each: each[0].id)
-            for entry, size in islice(waiting, room):
-                together = fits(entry) and total <= most_bytes
-                if found and not together:
-                    break
-                found.append(entry)
-                total += size
-            return found
+            heads = [log.head(most, skip) for log in self._logs]
+            # Behind the last that a log has in memory, the next one in order may be one that it has only on disk.
+            ends = [next(reversed(log.loaded), "") for log in self._logs if log.unread]
+            found = takewhile(lambda entry: not ends or entry.id <= min(ends), merge(*heads, key=_id))
+            return list(islice(found, most))
 
     def mark_done(self, ids: Sequence[str]) -> None:
         """These were stored. When nothing waits any more, that is on disk when this returns; before, a full disk may delay it."""
         with self._ensure_open():
             for log in self._logs:
-                log.mark_done(ids)
+                if mine := [id_ for id_ in dict.fromkeys(ids) if id_ in log.loaded]:
+                    log.mark_done(mine)
             self._leave_empty()
 
-    def holds(self, id: str) -> bool:  # noqa: A002 - the name the rest of Octavo uses
-        """Whether a write that was in the head still waits."""
+    def note_attempt(self, id: str, error: str) -> Waiting:  # noqa: A002 - the name the rest of Octavo uses
+        """One more attempt to store this one has failed; answer it with its new count, which is known until the process ends."""
         with self._ensure_open():
-            return any(log.holds(id) for log in self._logs)
+            for log in self._logs:
+                if (found := log.loaded.get(id)) is not None:
+                    attempts = found.entry.attempts + 1
+                    entry = replace(found.entry, attempts=attempts, error=error[:_LONGEST_ERROR])
+                    log.loaded[id] = found._replace(entry=entry)
+                    return entry
+            raise NotFound(f"nothing with the id {id!r} waits in {self.directory}")
 
-    def bury(self, entries: Sequence[Waiting], error: str) -> None:
+    def bury(self, ids: Sequence[str], error: str) -> None:
         """Give these up for one reason, with one write for all: they are dead letters, on disk, before they leave the queue."""
         with self._ensure_open():
+            found = [log.loaded[id_].entry for id_ in ids for log in self._logs if id_ in log.loaded]
             why = {"error": error[:_LONGEST_ERROR], "died_at": now()}
-            held = [entry for entry in entries if self.holds(entry.id)]
-            self.dead.add([DeadLetter(**{**asdict(entry), **why}) for entry in held])
-            self.mark_done([entry.id for entry in held])
+            self.dead.add([DeadLetter(**{**asdict(each), **why}) for each in found])
+            self.mark_done(ids)
 
     def revive(self, ids: Collection[str] | None = None) -> int:
         """Put these dead letters, or all, back into the queue as if they were new; answer how many there were."""
@@ -185,8 +176,9 @@ class Spool:
             self._leave_empty()
             dead = self.dead.erase(left)
             damaged = self._quarantine.drop_holding(names) if self._quarantine.path.exists() else 0
-            own = [log.slot for log in self._logs]
-            held = sum(left(entry.ops) != entry.ops for entry in peek(self.directory, own))
+            own = {id_ for log in self._logs for id_ in log.ids()}
+            others = [entry for entry in peek(self.directory) if entry.id not in own]
+            held = sum(left(entry.ops) != entry.ops for entry in others)
             return Erased(waiting=waiting, dead=dead, damaged=damaged, elsewhere=held)
 
     def flush(self) -> None:
@@ -198,6 +190,11 @@ class Spool:
     def waiting(self) -> int:
         """How many wait in the slots of this process."""
         return sum(log.waiting for log in self._logs)
+
+    @property
+    def unread(self) -> int:
+        """How many of them are not in memory."""
+        return sum(log.unread for log in self._logs)
 
     @property
     def bad_lines(self) -> int:
@@ -252,6 +249,10 @@ class Spool:
                 yield
 
 
+def _id(entry: Waiting) -> str:
+    return entry.id
+
+
 # --- looking without touching, while services run
 
 
@@ -282,11 +283,10 @@ def inspect(directory: str | Path) -> SpoolStatus:
     )
 
 
-def peek(directory: str | Path, without: Collection[int] = ()) -> Iterator[Waiting]:
-    """What waits in all slots, or in all but these, oldest first; read only, safe while services run."""
+def peek(directory: str | Path) -> Iterator[Waiting]:
+    """What waits in all slots, oldest first; read only, safe while services run."""
     with _open_files(QueueNames(Path(directory))) as opened:
-        slots = [_entries(files) for slot, files in opened.items() if slot not in without]
-        yield from merge(*slots, key=lambda entry: entry.id)
+        yield from merge(*map(_entries, opened.values()), key=_id)
 
 
 def _entries(files: list[BinaryIO]) -> Iterator[Waiting]:
@@ -295,7 +295,7 @@ def _entries(files: list[BinaryIO]) -> Iterator[Waiting]:
     for file in files:
         scan.read(file)
     for file in files:
-        yield from (entry for _, entry in read_writes(file, scan.done.covers) if entry is not None)
+        yield from (entry for _, entry in read_writes(file, scan.done) if entry is not None)
 
 
 @contextmanager

@@ -1,16 +1,18 @@
 """The records of a store against the vectors of an index, however many there are; and the mending of what differs.
 
-Both sides are walked a page at a time, and each page is looked up on the other side, so that nothing is held but what differs.
+The order of the four looks is what makes the verdict right while others write: records, then markers, then the index, then again
+the records that seemed to differ. A record embedded in between is never called missing, nor a fresh one stray.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from octavo.kernel.model import Add, Query, Record, Scope, exact_scope
-from octavo.kernel.ports import EntryKey, Store, list_heads, walk
+from octavo.kernel.model import Add, Query, Scope
+from octavo.kernel.ports import EntryKey, Store, walk
 from octavo.wraps.vectors.waiting import (
+    Key,
     Target,
     VectorOutcome,
     key_of,
@@ -23,23 +25,32 @@ from octavo.wraps.vectors.waiting import (
 )
 
 _MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than a progress bar is worth
-_PAGE = 128  # records read at once, and differences mended: few enough that others run in between
+_PAGE = 100  # records read at once: few enough that others run in between
 _FEW_MARKERS = 10  # read at once: each may name hundreds of records
 _PAGE_BYTES = 4 * 1024 * 1024
+_BATCH = 128  # differences mended at once
+_TABLE = """
+PRAGMA journal_mode = OFF;
+BEGIN;
+CREATE TABLE keys (
+  collection, id, scope_key, scope, want, have, waits, PRIMARY KEY (collection, id, scope_key)
+) WITHOUT ROWID;
+"""
+
 
 #: Told after each step what came of it; what it raises ends the work.
 Each: TypeAlias = Callable[[VectorOutcome], Awaitable[None]]
 
-#: For each record whose vector is not of the text it should be of, the digest of that text; None where there should be none.
-Wrong: TypeAlias = dict[EntryKey, str | None]
-
 
 class ComparedRecords(NamedTuple):
-    """Which records are compared: these collections, of one tenant or of every one there is at that moment."""
+    """Which records are compared: these collections, of one tenant or of every one there is at that moment.
+
+    Only when every tenant is known can an entry be called stray.
+    """
 
     collections: Sequence[str]
     tenants: Callable[[], Awaitable[Sequence[str]]]
-    tenant: str | None = None
+    every_tenant: bool
 
     async def queries(self) -> list[Query]:
         return [
@@ -47,9 +58,6 @@ class ComparedRecords(NamedTuple):
             for tenant in await self.tenants()
             for collection in self.collections
         ]
-
-    def has(self, key: EntryKey) -> bool:
-        return key.collection in self.collections and self.tenant in (None, key.scope.tenant)
 
     async def total(self, store: Store) -> int | None:
         """How many records there are now, or None when counting them would take long."""
@@ -73,107 +81,168 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.missing or self.stale or self.stray)
 
 
+class Difference(NamedTuple):
+    """An entry whose vector is not of the text it should be of: the digests of both; `key` is None of a stray one."""
+
+    entry: EntryKey
+    key: Key | None
+    want: str | None
+    have: str | None
+
+
 class Comparison:
-    """What should be in a space, and what is there."""
+    """What should be in a space and what is there, side by side in a temporary file."""
 
     def __init__(self, store: Store, target: Target, reach: ComparedRecords) -> None:
+        import apsw  # half of what `octavo` on the command line would load, and seldom needed
+
         self._store = store
         self._target = target
         self._reach = reach
-        self.records = self.entries = 0  # that have been compared
-        self.total: int | None = None  # records, as many as there were at the beginning
+        self._table = apsw.Connection("")  # a file without a name: whatever happens, nobody has to remove it
+        self._table.execute(_TABLE).fetchall()  # to the last statement: the first one answers a row
+        self._done = False  # whether all is compared
+        self.records = self.entries = self.markers = 0
 
-    async def verify(self, each: Each) -> Differences:
-        """Name every difference, also while others write.
+    def close(self) -> None:
+        """Let go of the temporary file."""
+        self._table.close()
 
-        The order of the looks makes the verdict right: record and vector, then the markers, then both again. What was changed
-        since the first look has a marker, or had one, and is somebody's business already.
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """How many records are known to have their vectors, and how many there are, once all are compared."""
+        # Strays are differences too, but no records: with many of them there would be less than nothing done.
+        return (max(0, self.records - self._count_left()), self.records) if self._done else (0, None)
+
+    async def compare(self, each: Each) -> None:
+        """Compare from the beginning, a page at a time: after an error, what was read is of an unknown moment."""
+        self._table.execute("DELETE FROM keys")
+        self.records = self.entries = self.markers = 0
+        for query in await self._reach.queries():
+            async for page in walk(self._store, query, _PAGE, _PAGE_BYTES):
+                rows = [(key_of(record), self._target.wants(passage_of(record))) for record in page]
+                self._note("want", [(key.entry, key.scope, want) for key, want in rows if want])
+                self.records += len(page)
+                await each(VectorOutcome())
+        for tenant in await self._reach.tenants():
+            async for page in walk(self._store, markers_query(tenant), _FEW_MARKERS):
+                self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
+                self.markers += len(page)
+                await each(VectorOutcome())
+        entries = self._target.index.walk(self._target.space)
+        try:
+            async for found in entries:
+                here = [(key, None, have) for key, have in found if key.collection in self._reach.collections]
+                self._note("have", here)
+                self.entries += len(here)
+                await each(VectorOutcome())
+        finally:
+            if isinstance(entries, AsyncGenerator):  # given up half way, it may hold a connection
+                await entries.aclose()
+        unknown = "" if self._reach.every_tenant else "OR want IS NULL"
+        self._table.execute(f"DELETE FROM keys WHERE waits IS NOT NULL OR want IS have {unknown}")
+        self._done = True
+
+    async def rebuild(self, each: Each) -> None:
+        """Compare, and embed what differs; after an error another call goes on where it was.
+
+        What is already embedded is never embedded again, so that an interrupted rebuild costs little.
         """
-        wrong: Wrong = {}
+        if not self._done:
+            await self.compare(each)
+        while rows := self._list_first():
+            outcome = await self._mend(rows)
+            self._table.executemany(
+                "DELETE FROM keys WHERE collection = ? AND id = ? AND scope_key = ?",
+                [_entry_order(row.entry) for row in rows],
+            )
+            await each(outcome)
 
-        async def collect(found: Wrong) -> VectorOutcome:
-            wrong.update(found)
-            return VectorOutcome()
+    async def _mend(self, rows: list[Difference]) -> VectorOutcome:
+        outcome = await refresh(self._store, [self._target], [row.key for row in rows if row.key is not None])
+        strays = [row.entry for row in rows if row.key is None]
+        alive = {key.entry for key in await self._find_living(strays)}
+        if gone := [entry for entry in strays if entry not in alive]:
+            await self._target.index.drop(self._target.space, gone)
+            outcome.dropped += len(gone)
+            # A record added under such a key while we dropped it would be left without its vector.
+            await refresh(self._store, [self._target], await self._find_living(gone), outcome)
+        if outcome.failed:
+            # Left to those who take care of markers: a text the model refuses must not hold up all others.
+            await self._store.apply([Add(markers(outcome.failed))])
+        return outcome
 
-        await self._compare(collect, each)
-        waiting = 0
-        async for marker in self._walk_markers():
-            waiting += 1
-            for key in keys_in(marker):
-                wrong.pop(key, None)
-        kinds: dict[str, list[EntryKey]] = {"missing": [], "stale": [], "stray": []}
-        keys = list(wrong)
-        for part in [keys[start : start + _PAGE] for start in range(0, len(keys), _PAGE)]:
-            now = await passages(self._store, part)
-            have = await self._target.index.digests(self._target.space, part)
-            for key in part:
-                want = self._target.wants(now[key])
-                if want == wrong[key] and want != have.get(key):
-                    kinds["stray" if want is None else "stale" if key in have else "missing"].append(key)
+    async def differences(self) -> Differences:
+        """Every difference that is still one."""
+        missing: list[EntryKey] = []
+        stale: list[EntryKey] = []
+        stray: list[EntryKey] = []
+        rows = self._list_first()
+        while rows:
+            now = await passages(self._store, [row.key for row in rows if row.key is not None])
+            for row in rows:
+                # One that was changed since has a marker, or had one, and is somebody's business already.
+                if row.key is not None and self._target.wants(now[row.key]) == row.want:
+                    (missing if row.have is None else stale).append(row.entry)
+            strays = [row.entry for row in rows if row.key is None]
+            alive = {key.entry for key in await self._find_living(strays)}
+            stray += [entry for entry in strays if entry not in alive]
+            rows = self._list_first(rows[-1].entry)
         return Differences(
             space=self._target.space,
             records=self.records,
             entries=self.entries,
-            waiting=waiting,
-            **{kind: tuple(found) for kind, found in kinds.items()},
+            missing=tuple(missing),
+            stale=tuple(stale),
+            stray=tuple(stray),
+            waiting=self.markers,
         )
 
-    async def rebuild(self, each: Each) -> None:
-        """Embed what differs, and drop what is stray; what is right is left alone, so that going on after an error costs little.
-
-        A text that the model has refused is left to those who take care of markers, or it would hold up all others.
-        """
-        self.total = await self._reach.total(self._store)
-        refused = [marker async for marker in self._walk_markers() if marker.data["tries"]]
-        left = {key for marker in refused for key in keys_in(marker)}
-
-        async def mend(wrong: Wrong) -> VectorOutcome:
-            outcome = await refresh(self._store, [self._target], [key for key in wrong if key not in left])
-            if outcome.failed:
-                await self._store.apply([Add(markers(outcome.failed, tries=1))])
-            return outcome
-
-        await self._compare(mend, each)
-
-    async def _walk_markers(self) -> AsyncIterator[Record]:
-        for tenant in await self._reach.tenants():
-            async for page in walk(self._store, markers_query(tenant), _FEW_MARKERS):
-                for marker in page:
-                    yield marker
-
-    async def _compare(self, handle: Callable[[Wrong], Awaitable[VectorOutcome]], each: Each) -> None:
-        """Have what is wrong handled, page by page: first of the records, then of the entries whose records are gone."""
-        self.records = self.entries = 0
-        target = self._target
-        for query in await self._reach.queries():
-            async for page in walk(self._store, query, _PAGE, _PAGE_BYTES):
-                wants = {key_of(record): target.wants(passage_of(record)) for record in page}
-                have = await target.index.digests(target.space, list(wants))
-                outcome = await handle({key: want for key, want in wants.items() if want != have.get(key)})
-                self.records += len(page)
-                await each(outcome)
-        entries = target.index.walk(target.space)
-        try:
-            async for found in entries:
-                here = [key for key, _ in found if self._reach.has(key)]
-                alive = await self._find_living(here)
-                outcome = await handle({key: None for key in here if key not in alive})
-                self.entries += len(here)
-                await each(outcome)
-        finally:
-            if isinstance(entries, AsyncGenerator):  # given up half way, it may hold a connection
-                await entries.aclose()
-
-    async def _find_living(self, keys: Sequence[EntryKey]) -> set[EntryKey]:
-        """Those of the keys whose records are there."""
-        ids: dict[tuple[str, str], dict[str, None]] = {}
-        for key in keys:
-            ids.setdefault((key.collection, key.scope.tenant), {})[key.id] = None
-        found: set[EntryKey] = set()
-        for (collection, tenant), named in ids.items():
-            asked = Query(
-                collection=collection, scope=Scope(tenant=tenant), ids=tuple(named), newest_first=True
-            )
-            heads = await list_heads(self._store, asked)
-            found.update(EntryKey(collection, head.id, exact_scope(head.scope)) for head in heads)
+    async def _find_living(self, strays: Sequence[EntryKey]) -> set[Key]:
+        """Those of the entries whose records do exist now and should have a vector."""
+        # Tenants are listed anew: the records of one that was not there before must not be taken for gone.
+        found: set[Key] = set()
+        among = set(strays)
+        for query in await self._reach.queries() if strays else ():
+            ids = {entry.id for entry in among if entry.collection == query.collection}
+            if ids:
+                asked = msgspec.structs.replace(query, ids=tuple(ids))
+                async for page in walk(self._store, asked, _PAGE, _PAGE_BYTES):
+                    wanted = [key_of(record) for record in page if self._target.wants(passage_of(record))]
+                    found.update(key for key in wanted if key.entry in among)
         return found
+
+    # The table.
+
+    def _note(self, column: str, rows: Iterable[tuple[EntryKey, Scope | None, str]]) -> None:
+        """Enter what is known of these keys."""
+        self._table.executemany(
+            f"INSERT INTO keys (collection, id, scope_key, scope, {column}) VALUES (?, ?, ?, ?, ?) "
+            f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
+            [
+                (*_entry_order(entry), None if scope is None else msgspec.json.encode(scope), value)
+                for entry, scope, value in rows
+            ],
+        )
+
+    def _count_left(self) -> int:
+        """How many differences there still are."""
+        count: Any = self._table.execute("SELECT count(*) FROM keys").fetchall()
+        return int(count[0][0])
+
+    def _list_first(self, past: EntryKey | None = None) -> list[Difference]:
+        """The first of the differences, or of those past this key."""
+        rows: Any = self._table.execute(
+            "SELECT collection, id, scope_key, scope, want, have FROM keys "
+            "WHERE (collection, id, scope_key) > (?, ?, ?) ORDER BY collection, id, scope_key LIMIT ?",
+            (*_entry_order(past or EntryKey("", "", "")), _BATCH),
+        )
+        found = []
+        for collection, id_, scope_key, scope, want, have in rows:
+            key = Key(collection, id_, msgspec.json.decode(scope, type=Scope)) if scope else None
+            found.append(Difference(EntryKey(collection, id_, scope_key), key, want, have))
+        return found
+
+
+def _entry_order(entry: EntryKey) -> tuple[str, str, str]:
+    return (entry.collection, entry.id, entry.scope_key)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Literal, Self, TypeAlias
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
 from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally
-from octavo.kernel.ports import Embedder, Near, Store, VectorIndex
+from octavo.kernel.ports import Embedder, Near, Store, TellsDigests, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.wraps.vectors.comparing import ComparedRecords, Comparison, Differences
 from octavo.wraps.vectors.upkeep import Upkeep
@@ -19,7 +20,6 @@ from octavo.wraps.vectors.waiting import (
     Target,
     VectorOutcome,
     find_touched,
-    key_of,
     markers,
     markers_query,
     passage_of,
@@ -62,7 +62,7 @@ class VectorState(msgspec.Struct, frozen=True):
     """
 
     model: str
-    state: Literal["made", "waiting", "missing", "unread"]
+    state: Literal["made", "waiting", "missing", "unread", "unknown"]
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,8 +227,9 @@ class Indexed(Wrap):
         want = target.wants(passage_of(record)) if record.collection in self._collections else None
         if want is None:
             return VectorState(target.space, "unread")
-        key = key_of(record)
-        if (await self._index.digests(target.space, [key])).get(key) == want:
+        if not isinstance(self._index, TellsDigests):
+            return VectorState(target.space, "unknown")
+        if await self._index.digest(target.space, record.collection, record.id, record.scope) == want:
             return VectorState(target.space, "made")
         marked = replace(markers_query(record.scope.tenant), limit=1)
         late = self._upkeep.building or await self.inner.find(marked)
@@ -241,16 +242,17 @@ class Indexed(Wrap):
         collections: Sequence[str] | None = None,
         tenant: str | None = None,
     ) -> Differences:
-        """Compare every record with the index, one by one, while others write."""
+        """Compare every record with the index, one by one, while others write; stray entries only without `tenant`."""
         reach = self._reach(collections, tenant)
         total = await reach.total(self.inner) if progress else None
-        comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+        with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
 
-        async def each(_: VectorOutcome) -> None:
-            if progress is not None:
-                progress(comparison.records, total)
+            async def each(_: VectorOutcome) -> None:
+                if progress is not None:
+                    progress(comparison.records, total)
 
-        return await comparison.verify(each)
+            await comparison.compare(each)
+            return await comparison.differences()
 
     async def reindex_vectors(
         self,
@@ -261,18 +263,20 @@ class Indexed(Wrap):
     ) -> int:
         """Embed what waits, is missing or is of another text, and drop what is stray; answer how many were embedded."""
         reach = self._reach(collections, tenant)
+        total = await reach.total(self.inner) if progress else None
         embedded = await self._upkeep.drain(await reach.tenants())
-        comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+        with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
 
-        async def each(outcome: VectorOutcome) -> None:
-            nonlocal embedded
-            embedded += outcome.embedded
-            self._upkeep.count(outcome)
-            if progress is not None:
-                progress(comparison.records, comparison.total)
+            async def each(outcome: VectorOutcome) -> None:
+                nonlocal embedded
+                embedded += outcome.embedded
+                self._upkeep.count(outcome)
+                if progress is not None:
+                    done, compared = comparison.progress
+                    progress(done, total if compared is None else compared)
 
-        await comparison.rebuild(each)
-        if tenant is None and set(reach.collections) >= set(self._collections):
+            await comparison.rebuild(each)
+        if reach.every_tenant and set(reach.collections) >= set(self._collections):
             await self._upkeep.note_filled()
         return embedded
 

@@ -1,6 +1,7 @@
 """The background task that keeps an index up to date with its store, whatever fails meanwhile."""
 
 import asyncio
+import enum
 import logging
 import os
 import random
@@ -13,10 +14,11 @@ import msgspec
 from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
-from octavo.kernel.ports import Embedder, EntryKey, ListsTenants, Store, VectorIndex
+from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
 from octavo.wraps.attempts import wait_for_event
 from octavo.wraps.vectors.comparing import ComparedRecords, Comparison
 from octavo.wraps.vectors.waiting import (
+    Key,
     Target,
     VectorOutcome,
     keys_in,
@@ -32,8 +34,14 @@ _LOOK_SECONDS = 60.0  # between two looks for markers that a process left behind
 _LOOK_SECONDS_EACH = 0.05  # so that looking through very many tenants takes a small part of the time
 _MOST_DELAY_SECONDS = 24 * 3600.0  # before a text that the model refused is tried again
 
-#: A tenant, whose markers are to be worked off; None stands for filling the new space, and then forgetting the old one.
-Job: TypeAlias = str | None
+
+class _Fill(enum.Enum):
+    """What there is to do besides the markers of a tenant: fill the new space, and then forget the old one."""
+
+    FILL = enum.auto()
+
+
+Job: TypeAlias = "str | _Fill"  # a tenant, whose markers are to be worked off, or this
 
 
 class Upkeep:
@@ -61,7 +69,7 @@ class Upkeep:
         self._due: dict[Job, datetime] = {}  # what there is to do → when
         self._failures: dict[Job, int] = {}  # how often in a row it has failed
         self._look_at = now()  # when to look for tenants whose markers nobody here knows of
-        self._at_work: Job = None
+        self._at_work: Job | None = None
         self._learned = False
         self._noted = False  # whether the index knows that the new space is complete
         self._old_serves = False
@@ -100,7 +108,7 @@ class Upkeep:
     @property
     def progress(self) -> tuple[int | None, int | None]:
         """How many records have their vectors in it, and how many there are."""
-        return (None, None) if self._filling is None else (self._filling.records, self._filling.total)
+        return (None, None) if self._filling is None else self._filling.progress
 
     @property
     def busy_tenants(self) -> list[str]:
@@ -171,7 +179,8 @@ class Upkeep:
         async def tenants() -> list[str]:
             return await self._tenants() if tenant is None else [tenant]
 
-        return ComparedRecords(wanted, tenants, tenant)
+        every = tenant is None and isinstance(self._store, ListsTenants)
+        return ComparedRecords(wanted, tenants, every_tenant=every)
 
     async def drain(self, tenants: Iterable[str]) -> int:
         """Embed what waits now, in the caller's own time; what fails is raised. Answers how many were embedded."""
@@ -199,7 +208,7 @@ class Upkeep:
             self._noted = complete
             if not complete:
                 self._filling = Comparison(self._store, self._new, self.reach())
-            self._due[None] = now()
+            self._due[_Fill.FILL] = now()
             self._learned = True
 
     async def note_filled(self) -> None:
@@ -236,16 +245,13 @@ class Upkeep:
             seconds = max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * len(tenants))
             self._look_at = now() + timedelta(seconds=seconds)
         moment = now()
-        for job in [job for job, at in self._due.items() if at <= moment]:
+        while (job := next((job for job, at in self._due.items() if at <= moment), None)) is not None:
             if self._stopping:
                 raise StoreClosed("this Indexed store was closed; make another one")
-            # Between two steps of filling a space the others were done.
-            if job not in self._due or self._due[job] > moment:
-                continue
             self._at_work = job
             again: datetime | None = self._due.pop(job)  # first: a write that arrives meanwhile puts it back
             try:
-                again = await (self._fill() if job is None else self._take(job))
+                again = await (self._take(job) if isinstance(job, str) else self._fill())
                 self._failures.pop(job, None)
             except StoreClosed:
                 raise
@@ -305,6 +311,8 @@ class Upkeep:
         return None
 
     def _end_filling(self) -> None:
+        if self._filling is not None:
+            self._filling.close()
         self._filling, self._old_serves = None, False
 
     async def _take(self, tenant: str) -> datetime | None:
@@ -313,7 +321,7 @@ class Upkeep:
         read = await self._store.find(query)
         moment = now()
         batch: list[Record] = []
-        keys: dict[EntryKey, int] = {}  # → how often it was refused
+        keys: dict[Key, int] = {}  # → how often it was refused
         for marker in read:
             if marker.created_at > moment or (keys and len(keys) + len(marker.data["keys"]) > _BATCH):
                 break

@@ -30,8 +30,20 @@ _HOPELESS = 3  # single texts refused one after the other before the model itsel
 Answer: TypeAlias = "Vector | ModelError"  # the first is spelled as a string, which `|` does not take
 
 
-def key_of(record: Record) -> EntryKey:
-    return EntryKey(record.collection, record.id, exact_scope(record.scope))
+class Key(msgspec.Struct, frozen=True, gc=False):
+    """The whole name of a record. Its scope is exact, so that it can be asked for."""
+
+    collection: str
+    id: str
+    scope: Scope
+
+    @property
+    def entry(self) -> EntryKey:
+        return EntryKey(self.collection, self.id, self.scope.key)
+
+
+def key_of(record: Record) -> Key:
+    return Key(record.collection, record.id, exact_scope(record.scope))
 
 
 # Markers.
@@ -42,7 +54,7 @@ def markers_query(tenant: str) -> Query:
     return Query(collection=PENDING, kinds=(KIND,), scope=Scope(tenant=tenant))
 
 
-def markers(keys: Iterable[EntryKey], tries: int = 0, due: datetime | None = None) -> list[Record]:
+def markers(keys: Iterable[Key], tries: int = 0, due: datetime | None = None) -> list[Record]:
     """Records that name what has to be embedded, each under an id of its own: a used one would not be added again.
 
     One that is `due` later is born in the future, and left alone until then.
@@ -65,11 +77,11 @@ def markers(keys: Iterable[EntryKey], tries: int = 0, due: datetime | None = Non
     ]
 
 
-def keys_in(marker: Record) -> Iterator[EntryKey]:
+def keys_in(marker: Record) -> Iterator[Key]:
     """What a marker names."""
     for collection, id_, user, agent, session in marker.data["keys"]:
         scope = Scope(tenant=marker.scope.tenant, user=user, agent=agent, session=session)
-        yield EntryKey(collection, id_, scope)
+        yield Key(collection, id_, scope)
 
 
 def remove_markers(read: Sequence[Record]) -> Remove:
@@ -81,14 +93,14 @@ def remove_markers(read: Sequence[Record]) -> Remove:
 # What a write touches.
 
 
-async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[EntryKey]:
+async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
     """Every record of these collections whose vector the ops may change; perhaps a few more, never fewer.
 
     A record that another writer adds between this look and the write is not among them. That writer's own marker names it.
     """
     # Where a later op alters records, one that changes only marks matters too: the later one may look for those marks.
     altered = {op.query.collection for op in ops if not isinstance(op, Add) and _may_alter(op)}
-    keys: dict[EntryKey, None] = {}
+    keys: dict[Key, None] = {}
     # Collections whose records may not be as they are now when the next op looks at them.
     moved: set[str] = set()
     for op in ops:
@@ -113,13 +125,13 @@ def _may_alter(op: Change | Remove) -> bool:
     return any(value is not UNSET for value in (op.text, op.data, op.merge, op.expires_at))
 
 
-async def _find_keys(store: Store, query: Query) -> list[EntryKey]:
+async def _find_keys(store: Store, query: Query) -> list[Key]:
     if not is_answerable(query):
         return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
-        return [EntryKey(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
+        return [Key(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
     return [
-        EntryKey(query.collection, head.id, exact_scope(head.scope))
+        Key(query.collection, head.id, exact_scope(head.scope))
         async for page in pages_of_heads(store, query)
         for head in page
     ]
@@ -165,7 +177,7 @@ class VectorOutcome:
     def __init__(self) -> None:
         self.embedded = 0
         self.dropped = 0
-        self.failed: dict[EntryKey, ModelError] = {}
+        self.failed: dict[Key, ModelError] = {}
 
 
 class Target:
@@ -180,7 +192,7 @@ class Target:
         """The digest of the vector there should be; None when there should be none."""
         return found.digest if found is not None and self.embedder.reads(found.text) else None
 
-    async def write(self, texts: dict[EntryKey, Passage | None], outcome: VectorOutcome) -> None:
+    async def write(self, texts: dict[Key, Passage | None], outcome: VectorOutcome) -> None:
         """Put a vector for each text and drop those of the rest; a text the model refuses is named in the outcome."""
         wanted = {key: found for key, found in texts.items() if found is not None and self.wants(found)}
         vectors = await _vectors(self.embedder, [found.text for found in wanted.values()])
@@ -196,14 +208,16 @@ class Target:
         if entries:
             await self.index.put(self.space, entries)
             outcome.embedded += len(entries)
-        if gone := [key for key in texts if key not in wanted]:
+        if gone := [key.entry for key in texts if key not in wanted]:
             await self.index.drop(self.space, gone)
             outcome.dropped += len(gone)
 
 
-async def refresh(store: Store, targets: Sequence[Target], keys: Iterable[EntryKey]) -> VectorOutcome:
-    """Bring the vectors of these records up to date in every target."""
-    outcome = VectorOutcome()
+async def refresh(
+    store: Store, targets: Sequence[Target], keys: Iterable[Key], outcome: VectorOutcome | None = None
+) -> VectorOutcome:
+    """Bring the vectors of these records up to date in every target; what came of it is added to the outcome."""
+    outcome = outcome or VectorOutcome()
     texts = await passages(store, keys)
     while texts:
         for target in targets:
@@ -215,9 +229,9 @@ async def refresh(store: Store, targets: Sequence[Target], keys: Iterable[EntryK
     return outcome
 
 
-async def passages(store: Store, keys: Iterable[EntryKey]) -> dict[EntryKey, Passage | None]:
+async def passages(store: Store, keys: Iterable[Key]) -> dict[Key, Passage | None]:
     """What each of these records says now; None for one that is gone."""
-    found: dict[EntryKey, Passage | None] = dict.fromkeys(keys)
+    found: dict[Key, Passage | None] = dict.fromkeys(keys)
     ids: dict[tuple[str, Scope], list[str]] = {}
     for key in found:
         ids.setdefault((key.collection, key.scope), []).append(key.id)
