@@ -49,7 +49,7 @@ _ONLY_ASKS = re.compile(
 )
 # Who asks for what is so now asks for the last that was told: "Where am I living these days?"
 _NOW = re.compile(
-    r"\b(?:now|nowadays|currently|current|these days|at the moment|at present|anymore|any more|latest)\b|现在|目前|如今|眼下|最近|最新|当前|这阵子",
+    r"\b(?:now|nowadays|currently|current|these days|at the moment|at present|anymore|any more|latest)\b|现在|目前|如今|眼下",
     re.IGNORECASE,
 )
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
