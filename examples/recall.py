@@ -12,7 +12,7 @@ TALKS = {
         "下周去北京出差，请提醒我带上软件合同。",
     ),
     datetime(2026, 2, 11, 20, tzinfo=UTC): (
-        "Where did we put the spare tent pegs?",
+        "I can never find the spare tent pegs.",
         "They are in the blue box in the attic.",
         "The tent leaks at the back, by the way.",
     ),

@@ -105,7 +105,7 @@ def test_the_example(tmp_path):
     assert [answer.partition("  (shares ")[0] for answer in answers] == [
         "I am allergic to peanuts.",
         "下周去北京出差，请提醒我带上软件合同。",
-        "Where did we put the spare tent pegs?",
+        "I can never find the spare tent pegs.",
         "Anna bought a blue bicycle for her daughter.",
     ]
     assert "probably not in memory" in said
