@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import MONTH_NAMES, WEEKDAY_NAMES
-from octavo.kernel.terms.matches import Match
 from octavo.kernel.terms.matching import index_text
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
 from octavo.search.answer_kinds import answer_kind
-from octavo.search.ranking import LOOKED_AT, Ranking, Scored, weigh
+from octavo.search.ranking import LOOKED_AT, TOLD, Ranking, Scored, weigh
 from octavo.search.subject import speaker_of
 
 _BEST, _ABOUT = 5, 12  # records looked at for the words, and for the topics
@@ -27,10 +26,9 @@ _SPOKEN_MORE, _SPOKEN_BEST = 0.5, 2  # of its words, in as many hits of each
 _UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _FEW = 20  # records, among which none stands out
-_LACKING = 0.2  # of a question for a number, a day or a name, or for something of somebody, where no such thing is told
+_LACKING = 0.2  # of a question for a number, a day or a name, where no such thing is told
 _FITTING = 0.7  # of the weight of its words that the best hit has
 _FIRST = 3  # hits that may answer whatever their words are
-_TOLD = 500  # characters of a text
 # Whom a question names: "What does Pearl play?"
 _NAMED = re.compile(
     rf"(?<!^)(?<![.!?] )\b(?!I\b|I'|Mrs?\b|Ms\b|Dr\b|(?i:{MONTH_NAMES}|{WEEKDAY_NAMES})\b)[A-ZÀ-Ý][\w-]+"
@@ -71,7 +69,7 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
             presence *= _MISSING
     if _is_said_by_others(ranked, hits[:LOOKED_AT], asked, weights):
         presence *= _ANOTHERS
-    if _is_untold(ranked, hits[:LOOKED_AT], asked, weights):
+    if _lacks_answer_kind(ranked, hits[:LOOKED_AT], asked, weights):
         presence *= _LACKING
     if not question.asks and len(own) > _LONG:
         return max(presence, _UNKNOWN)  # nobody said what is looked for
@@ -118,34 +116,34 @@ def _is_said_by_others(
     return others - own > _SPOKEN_MORE
 
 
-def _is_untold(ranked: Ranking, hits: Sequence[Scored], numbers: list[int], weights: list[float]) -> bool:
-    """Whether none of the hits that fit the question best has the number, the day or the name that it asks for; or, if it
-    asks for something else, whether nothing of that is told of whom it names."""
+def _lacks_answer_kind(
+    ranked: Ranking, hits: Sequence[Scored], numbers: list[int], weights: list[float]
+) -> bool:
+    """Whether none of the hits that fit the question best has the number, the day or the name that it asks for.
+
+    If it names somebody, only hits that name them count.
+    """
     question, found = ranked.question, ranked.found
     sentence = question.asked.replace("’", "'")
     kind = answer_kind(sentence)
     asking = kind.asks.search(sentence) if kind else None
+    if kind is None or asking is None:
+        return False
     names = set(terms_of(" ".join(_NAMED.findall(sentence))))
-    aside = names.union(terms_of(asking[0])) if asking else names
+    aside = names.union(terms_of(asking[0]))
     of = [at for at in numbers if question.terms[at] in names and ranked.candidates.held[at]]
     wanted = [at for at in numbers if question.terms[at] not in aside]
-    if not kind:
-        return False
     fitting = [
         (sum(weights[n] for n in wanted if found[at].counts[n]), index_text(record.text, record.data))
         for at, record, _ in hits
-        if not of or _holds_any(found[at], of)
+        if not of or any(found[at].counts[n] for n in of)
     ]
     best = max((share for share, _ in fitting), default=0.0)
     return not any(
-        kind.gives.search((quote or text)[:_TOLD])
+        kind.gives.search((quote or text)[:TOLD])
         for nth, (share, (text, quote)) in enumerate(fitting)
         if share >= _FITTING * best or nth < _FIRST
     )
-
-
-def _holds_any(match: Match, numbers: list[int]) -> bool:
-    return any(match.counts[at] for at in numbers)
 
 
 def _share(ranked: Ranking, numbers: list[int], best: list[int], weights: list[float]) -> float:

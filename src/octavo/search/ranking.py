@@ -48,7 +48,7 @@ _DEPTH = 20
 _LEAD = 1.5  # the power of a vector's lead
 _LEAST_DEVIATION = 0.2  # of the best score
 LOOKED_AT = 10  # hits that tell who says what, and whom each tells of
-_TOLD = 500  # characters in which a record says whom it tells of
+TOLD = 500  # characters of a record in which it says what it tells, and of whom
 _LINKING = (
     1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
 )
@@ -93,12 +93,12 @@ class Ranking(msgspec.Struct):
     def told_by(self, record: Record) -> float:
         """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
         added = importance(record)
-        if only_asks(record.text[:_TOLD]):
+        if only_asks(record.text[:TOLD]):
             return added - ASKING
         # The "I" of an assistant is somebody else, and that of a line in a transcript anybody.
         if self.question.own and record.kind != "assistant" and not begins_with_speaker(record.text):
             text, quote = index_text(record.text, record.data)
-            told = told_of((quote or text)[:_TOLD], self.question.terms)
+            told = told_of((quote or text)[:TOLD], self.question.terms)
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
         return added
 
@@ -108,7 +108,7 @@ class Ranking(msgspec.Struct):
         Who asks for the hobby of somebody called Wang is answered by 我叔叔叫王志强 and 我叔叔喜欢钓鱼 together.
         """
         asked = self.question.text.casefold()
-        subjects = [subjects_of(index_text(record.text, record.data)[0][:_TOLD]) for _, record, _ in hits]
+        subjects = [subjects_of(index_text(record.text, record.data)[0][:TOLD]) for _, record, _ in hits]
         first = subjects[: _LINKING + bool(self.question.parts)]
         # Who asks about himself does not ask whom else he told of.
         named = {name for names in first for name in names if name not in asked and not self.question.own}

@@ -75,6 +75,12 @@ class ChineseReader(ClauseReader):
     table = CHINESE
     names: ClassVar[dict[OwnerType, str]] = {"user": "用户", "agent": "智能体"}
 
+    def with_relation(self, clause: str) -> str:
+        """安然住校, when it is known who that is: 我妹妹安然住校."""
+        at = self.after_leading(clause) if self.context.people else 0
+        who = next((who for name, who in self.context.people.items() if clause.startswith(name, at)), None)
+        return f"{clause[:at]}我{who}{clause[at:]}" if who else clause
+
     def clause_facts(self, clause: str, depth: int = 0) -> list[StatedFact]:
         """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
         if depth > DEEPEST:

@@ -382,12 +382,6 @@ class ClauseReader:
                 at += 1
         return at
 
-    def with_relation(self, clause: str) -> str:
-        """安然住校, when it is known who that is: 我妹妹安然住校."""
-        at = self.after_leading(clause) if self.context.people else 0
-        who = next((who for name, who in self.context.people.items() if clause.startswith(name, at)), None)
-        return f"{clause[:at]}我{who}{clause[at:]}" if who else clause
-
     def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
         raise NotImplementedError
