@@ -8,6 +8,7 @@ indented line continues the line before it, and a line that begins with # is a c
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cached_property
 from importlib import resources
 from typing import NamedTuple
 
@@ -37,16 +38,17 @@ class FactPattern(NamedTuple):
 
 
 class RuleTable:
-    """One language as the rules know it, or what is of none; its patterns are attributes, under their names."""
+    """One language as the rules know it, or what is of none; its patterns are attributes, under their names.
+
+    A pattern is compiled when it is first asked for: all of them together take most of a second, and who writes in one
+    language never needs the other's.
+    """
 
     def __init__(self, name: str, flags: re.RegexFlag = re.NOFLAG, **given: str) -> None:
         self.words: dict[str, tuple[str, ...]] = {}
-        self.facts: list[FactPattern] = []
-        texts = dict(given)
-
-        def filled(text: str) -> str:
-            return _REFERENCE.sub(lambda match: texts[match[1]], text)
-
+        self._flags = flags
+        self._texts = dict(given)
+        self._stated: list[tuple[str, str, str, str]] = []
         category = ""
         for line in _lines(name):
             if line.startswith("["):
@@ -54,17 +56,27 @@ class RuleTable:
             elif (match := _DEFINITION.match(line)) is None:
                 how, _, pattern = line.partition(": ")
                 kind, _, slot = how.partition(" ")
-                self.facts.append(FactPattern(re.compile(filled(pattern), flags), kind, slot, category))
+                self._stated.append((self._filled(pattern), kind, slot, category))
             elif match[2] == "=":
                 self.words[match[1]] = tuple(match[3].split("|"))
-                texts[match[1]] = _alternatives(self.words[match[1]])
+                self._texts[match[1]] = _alternatives(self.words[match[1]])
             else:
-                texts[match[1]] = filled(match[3])
-        self.__dict__.update({name: re.compile(text, flags) for name, text in texts.items()})
+                self._texts[match[1]] = self._filled(match[3])
+
+    def _filled(self, text: str) -> str:
+        return _REFERENCE.sub(lambda match: self._texts[match[1]], text)
 
     def __getattr__(self, name: str) -> "re.Pattern[str]":
-        """Asked for only where there is none: the patterns are attributes like others."""
-        raise AttributeError(f"the table has no pattern {name}")
+        """Called once for each pattern, which is an attribute like others from then on."""
+        if name.startswith("_") or name not in self._texts:
+            raise AttributeError(f"the table has no pattern {name}")
+        pattern = self.__dict__[name] = re.compile(self._texts[name], self._flags)
+        return pattern
+
+    @cached_property
+    def facts(self) -> list[FactPattern]:
+        """The ways to state a fact, in their order."""
+        return [FactPattern(re.compile(text, self._flags), *of) for text, *of in self._stated]
 
     def pairs(self, name: str) -> dict[str, str]:
         """A list of words that are written as `this:that`."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import cached_property
 from itertools import takewhile
 from typing import TypeAlias
 
@@ -37,8 +38,12 @@ class ProfileRules:
     """
 
     def __init__(self, table: RuleTable) -> None:
-        self._rules: list[tuple[re.Pattern[str], _Kind, str, str]] = [
-            (each.pattern, getattr(self, each.kind), each.slot, each.category) for each in table.facts
+        self._table = table
+
+    @cached_property
+    def _rules(self) -> list[tuple["re.Pattern[str]", _Kind, str, str]]:
+        return [
+            (each.pattern, getattr(self, each.kind), each.slot, each.category) for each in self._table.facts
         ]
 
     def statement(self, said: str) -> ProfileStatement | None:

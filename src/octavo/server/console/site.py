@@ -10,7 +10,7 @@ from starlette.routing import Route
 from octavo.kernel.ids import now
 from octavo.server.access import CONSOLE, SIGN_IN_COOKIE, SIGN_IN_LASTS
 from octavo.server.console import asking, memories, operating, people, sessions
-from octavo.server.console.pages import LANGUAGE, ConsoleRequest, Pages, environment
+from octavo.server.console.pages import LANGUAGE, ConsoleRequest, Pages
 
 pages = Pages()
 _TYPES = {
@@ -27,7 +27,6 @@ _YEAR_SECONDS = 365 * 86_400
 
 def routes() -> list[Route]:
     """The routes of all pages, in the order in which they are matched."""
-    environment()
     first = Route("/", lambda request: RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}"))
     views: Sequence[Pages] = (
         operating.pages, people.pages, memories.pages, asking.pages, sessions.pages, pages
