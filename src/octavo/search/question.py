@@ -30,7 +30,7 @@ _CARRIERS = re.compile(
     re.IGNORECASE,
 )
 _ASKING_CHINESE = re.compile(
-    "用户|什么时候|什么|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥"
+    "用户|什么时候|什么|多大|几岁|多久|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥"
 )
 _PERSONAL = re.compile(
     r"(?<!\w)(?:i|i'm|my|me|mine|we|our|us|user|user's)(?!\w)|我|俺|咱|用户|本人", re.IGNORECASE
@@ -159,7 +159,8 @@ def _matter(text: str) -> list[str]:
     # Words, not their stems: "likely" carries a question, what somebody likes is what it is about.
     matter = _DATE_SIGNS.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
     matter = _ASKING_CHINESE.sub(" ", matter)
-    return terms(matter) or terms(text)
+    found = terms(text)
+    return terms(matter) or ([] if topics(text, found) else found)
 
 
 # --- which records may answer

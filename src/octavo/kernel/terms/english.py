@@ -1,5 +1,6 @@
 """English words brought to one form: Porter's second stemmer, and the verbs and nouns that follow no rule."""
 
+import re
 from functools import lru_cache
 
 _CARRIERS = (
@@ -32,6 +33,7 @@ _FAMILIES = (
     "knife knives|half halves|good better best|bad worse worst"
 )
 _IRREGULAR = {form: family.split()[0] for family in _FAMILIES.split("|") for form in family.split()[1:]}
+_PREFIXED = re.compile("(re|out|over|under|un|mis|up|with|fore)(?=...)(.+)")
 
 _VOWELS = frozenset("aeiouy")
 _DOUBLES = frozenset(("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt"))
@@ -65,6 +67,8 @@ def stem(word: str) -> str:
 
 def _stem(word: str) -> str:
     word = _IRREGULAR.get(word, word)
+    if (prefixed := _PREFIXED.fullmatch(word)) and prefixed[2] in _IRREGULAR:  # rebuilt, overslept
+        word = prefixed[1] + _IRREGULAR[prefixed[2]]
     if len(word) <= 2:
         return word
     if word in _KNOWN:
