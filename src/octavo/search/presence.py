@@ -10,6 +10,7 @@ from octavo.kernel.terms.dates import MONTH_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.matching import index_text
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
+from octavo.kernel.terms.traditional import simplify
 from octavo.search.answer_kinds import answer_kind
 from octavo.search.ranking import LOOKED_AT, TOLD, Ranking, Scored, weigh
 from octavo.search.subject import speaker_of
@@ -140,7 +141,7 @@ def _lacks_answer_kind(
     ]
     best = max((share for share, _ in fitting), default=0.0)
     return not any(
-        kind.gives.search((quote or text)[:TOLD])
+        kind.gives.search(simplify((quote or text)[:TOLD]))
         for nth, (share, (text, quote)) in enumerate(fitting)
         if share >= _FITTING * best or nth < _FIRST
     )

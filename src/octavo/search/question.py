@@ -14,6 +14,7 @@ from octavo.kernel.terms.dates import DayRange, relative_spans, spans
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
+from octavo.kernel.terms.traditional import simplify
 from octavo.search.subject import asks_own
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
@@ -32,6 +33,7 @@ _CARRIERS = re.compile(
 _ASKING_CHINESE = re.compile(
     "用户|什么时候|什么|多大|几岁|多久|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥"
 )
+_USER = re.compile("用户|使用者")
 _PERSONAL = re.compile(
     r"(?<!\w)(?:i|i'm|my|me|mine|we|our|us|user|user's)(?!\w)|我|俺|咱|用户|本人", re.IGNORECASE
 )
@@ -99,7 +101,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """Read a question asked at that moment."""
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
-        said = _LIVELIHOOD.sub("work", text).replace("用户", "我")  # 用户口味: no 户口
+        plain = simplify(text)
+        said = _LIVELIHOOD.sub("work", _USER.sub("我", plain))  # 用户口味: no 户口
         sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.
@@ -112,26 +115,26 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         parts = [part for part in parts if len(part) >= _FEWEST]
         says_enough = len(sentences) == 1 or len(asked) >= _FEWEST
         # Today and yesterday in the small talk around a question do not say when its answer was told.
-        counted = () if len(sentences) > 1 else relative_spans(text, at)
-        overview = _is_overview(text)
+        counted = () if len(sentences) > 1 else relative_spans(plain, at)
+        overview = _is_overview(plain)
         return cls(
             text=text,
-            asked=_sentences(text)[-1] if asking and asking == sentences[-1:] and says_enough else "",
+            asked=_sentences(plain)[-1] if asking and asking == sentences[-1:] and says_enough else "",
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
-            spans=(*spans(text, at), *counted),
+            spans=(*spans(plain, at), *counted),
             asks=bool(asking),
             now=any(map(_NOW.search, asking)),
             overview=overview,
-            personal=bool(_PERSONAL.search(text)),
+            personal=bool(_PERSONAL.search(said)),
             own=len(asking) == 1 and not overview and asks_own(asking[0], about[0]),
         )
 
 
 def only_asks(text: str) -> bool:
     """Whether a text tells nothing, but asks, or asks for something to be done."""
-    return all(map(_ONLY_ASKS.search, _sentences(text)))
+    return all(map(_ONLY_ASKS.search, _sentences(simplify(text))))
 
 
 def _sentences(text: str) -> list[str]:
@@ -158,7 +161,7 @@ def _matter(text: str) -> list[str]:
     """The terms of a text without words that only carry its sentences, unless it has no others."""
     # Words, not their stems: "likely" carries a question, what somebody likes is what it is about.
     matter = _DATE_SIGNS.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
-    matter = _ASKING_CHINESE.sub(" ", matter)
+    matter = _ASKING_CHINESE.sub(" ", _NOW.sub(" ", matter))
     found = terms(text)
     return terms(matter) or ([] if topics(text, found) else found)
 

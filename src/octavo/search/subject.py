@@ -11,6 +11,7 @@ from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.terms.topics import SURNAMES, says_topic, topics
+from octavo.kernel.terms.traditional import simplify
 
 OWN, OTHER, UNKNOWN = 1, -1, 0
 
@@ -80,6 +81,7 @@ _SUBJECTS = tuple(
 _CALLED = re.compile(
     r"\b(?:called|named|name is|name's) ([A-ZÀ-Ý]\w+)|(?:叫做?|名叫|名字是|姓名是)([\u4e00-\u9fff]{2,3})(?![\u4e00-\u9fff])"
 )
+_MINE = re.compile(r"\bmine\b|我的(?=是|在|呢|则|$)", re.IGNORECASE)
 _CLAUSE_END = re.compile(
     r"[.!?;:]\s+|\n+|[，。！？；：、]"
     r"|(?:,|,?\s(?:and|but|so|while|because))\s+(?=(?:I|I'm|I've|we|my|mine|he|she|his|her)\b)|,\s+(?=[A-ZÀ-Ý])"
@@ -107,19 +109,20 @@ def told_of(text: str, asked: Collection[str]) -> int:
     chinese = not text.isascii() and any(map(is_unspaced, text))
     # In a language where it need not be said, whoever names nobody tells of himself, or goes on about whom he named.
     subject = OWN if chinese else UNKNOWN
-    for clause in _CLAUSE_END.split(text.replace("’", "'")):
+    for clause in _CLAUSE_END.split(simplify(text).replace("’", "'")):
         if clause and not clause.isspace():
             subject = _subject(clause) or (subject if chinese else UNKNOWN)
             clauses.append((subject, clause))
     own, other = ([clause for of, clause in clauses if of == who] for who in (OWN, OTHER))
-    if own and other and not any(_holds_any(clause, asked) for clause in own):
+    # "Walt's birthday is in March and mine in October": mine is what was named before.
+    if own and other and not any(_MINE.search(clause) or _holds_any(clause, asked) for clause in own):
         return OTHER if any(_holds_any(clause, asked) for clause in other) else UNKNOWN
     return OWN if own else OTHER if other else UNKNOWN
 
 
 def subjects_of(text: str) -> set[str]:
     """Whom or what a text tells of first, by name or as people call it; nothing if of the one who tells it."""
-    text = text.replace("’", "'")
+    text = simplify(text).replace("’", "'")
     found = next((found for pattern in _SUBJECTS if (found := pattern.match(text))), None)
     called = _CALLED.search(text) if found else None
     words = [word.casefold() for one in (found, called) if one for word in one.groups() if word]

@@ -29,6 +29,7 @@ from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refuses
 LANGUAGES = (
     "Melanie painted a sunrise in 2022; the painting hangs in her children's room.",
     "HELLO Wörld, naïve café, Straße, ﬁnish, Ｆｕｌｌ Ｗｉｄｔｈ, e\u0301te\u0301",
+    "我養了兩隻貓，牠們很愛睡覺；我养了两只猫",
     "我昨天在北京买了一台笔记本电脑，花了8,999元。",
     "2023年5月7日（星期日）下午3点半，和小明一起去看电影《流浪地球》",
     "我用 iPhone 15 Pro 拍了 3.14 GB 的 video，上传到 Google Drive 了",

@@ -13,6 +13,7 @@ from operator import add
 from octavo.kernel.terms import LONGEST_TERM
 from octavo.kernel.terms.dates import days
 from octavo.kernel.terms.english import stem
+from octavo.kernel.terms.traditional import simplify
 from octavo.kernel.text import pieces
 
 _SHORT = 24  # longer words, and those of scripts without spaces, seldom repeat and would only fill memory
@@ -55,7 +56,7 @@ def terms(text: str) -> list[str]:
             plain += unicodedata.normalize("NFKC", piece)
             if len(plain) >= MOST_CHARACTERS:  # some single signs become whole phrases
                 break
-        text = plain[:MOST_CHARACTERS]
+        text = simplify(plain[:MOST_CHARACTERS])
     found: list[str] = []
     for word in text.split():  # no term holds white space, and words repeat
         if len(word) <= _SHORT and word < "\u0e00":

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.traditional import simplify
 
 _NOT = re.compile(r"\b(can|do|does|did|is|was|could|would|have|has) not\b")
 _END = re.compile(r"[.,;:!?)\"]+(?=\s|$)")  # what may stand right behind a word
@@ -41,10 +42,11 @@ class _Table(NamedTuple):
 def topics(text: str, found: Iterable[str]) -> list[str]:
     """The topics of a text, as terms, each once; `found` are its other terms."""
     table = _table()
+    text = simplify(text[:MOST_CHARACTERS])
     held = set(found)
     about = {topic for term in table.words.keys() & held for topic in table.words[term]}
     if phrased := table.phrases.keys() & held:
-        said = _END.sub(r" \g<0>", text[:MOST_CHARACTERS].casefold().replace(chr(0x2019), chr(39)))
+        said = _END.sub(r" \g<0>", text.casefold().replace(chr(0x2019), chr(39)))
         folded = f" {' '.join(said.split())} "
         if " not " in folded:  # "can not stand" is "can't stand"
             folded += _NOT.sub(r"\1n't", folded).replace("cann't", "can't")
@@ -53,7 +55,7 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
                 if phrase in folded:
                     about.update(named)
     for topic, pattern in (("name", _NAMED), ("birthday", _AGED)):
-        if pattern.search(text, 0, MOST_CHARACTERS):
+        if pattern.search(text):
             about.add(f"{TOPIC_PREFIX}{topic}")
     return sorted(about)
 
@@ -99,7 +101,7 @@ def _table() -> _Table:
             else:
                 plain = word.isascii() and word.isalpha()  # most are, and there are thousands
                 words.setdefault(stem(word) if plain else terms(word)[-1], []).extend(about)
-        for word in chinese.split():
+        for word in simplify(chinese).split():
             if len(word) > 2:
                 phrases.setdefault(word[:2], []).append((word, about))
             else:

@@ -4,6 +4,7 @@ from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
+from octavo.kernel.terms.traditional import simplify
 from octavo.layers import reasons
 from octavo.layers.records import topic_of
 from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
@@ -183,7 +184,7 @@ def _implied(fact: StatedFact, memories: KnownFacts, at: datetime, superseded: s
 
 def categorise(text: str, layer: Layer) -> str | None:
     """The category of a text that is to be kept in a layer, or None when no rule knows it."""
-    text = text[:_CATEGORISED]
+    text = simplify(text[:_CATEGORISED])
     for fact in read(text, "user", _ANY_TIME):
         if fact.layer == layer:
             return fact.category
@@ -296,7 +297,7 @@ def _by_words(
 ) -> Likeness:
     if not alike(own_words, other.words) or (not fact.slots and not _same_day(fact, known, at)):
         return "new"
-    negated = fact.negated if not fact.slots else COMMON.NEGATED.search(fact.content) is not None
+    negated = fact.negated if not fact.slots else COMMON.NEGATED.search(simplify(fact.content)) is not None
     return "same" if negated == other.negated else "denied"
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
+from octavo.kernel.terms.traditional import restore, simplify
 from octavo.layers.records import topic_of
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
@@ -45,7 +46,9 @@ def reading(
     text: str, owner_type: OwnerType, at: datetime, known: Sequence[Known] = ()
 ) -> Generator[None, None, list[StatedFact]]:
     """`read` in steps: about a sentence each. `known` are memories that say who somebody is whom the text names."""
-    text = own_words(COMMON.EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
+    told = text[:MOST_CHARACTERS]
+    plain = simplify(told)
+    text = own_words(COMMON.EMPTY_LINES.sub("\n\n", plain), owner_type)
     yield
     context = ReadingContext.of(text, owner_type, at)
     if not context.narrated:
@@ -63,7 +66,17 @@ def reading(
             (read_chinese if chinese else read_english)(sentence, context)
             said = found[before:] if chinese or context.narrated else _without_trifles(found[before:])
             found[before:] = [fact._replace(quote=sentence.text) for fact in said]
-    return [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
+    facts = [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
+    return facts if plain == told else [_as_written(fact, plain, told) for fact in facts]
+
+
+def _as_written(fact: StatedFact, plain: str, told: str) -> StatedFact:
+    """A fact of a text in traditional characters: its words are as they were told, and compared as simplified ones."""
+    content, quote, time_text = (
+        restore(text, plain, told) for text in (fact.content, fact.quote, fact.time_text)
+    )
+    implied = fact.implied and _as_written(fact.implied, plain, told)
+    return fact._replace(content=content, quote=quote, time_text=time_text, implied=implied)
 
 
 def _without_trifles(facts: list[StatedFact]) -> list[StatedFact]:
@@ -88,7 +101,7 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
 
 def _people_of(known: Sequence[Known]) -> dict[str, str]:
     """What the owner's people are called, and who each is: Funmi is the wife, 安然 the 妹妹."""
-    contents = [one.content[:MOST_OF_MEMORY] for one in known]
+    contents = [simplify(one.content[:MOST_OF_MEMORY]) for one in known]
     people = people_in(contents)
     for match in filter(None, map(CHINESE.OWN_PERSON.match, contents)):
         name = match["called"] or match["name"]
@@ -184,8 +197,9 @@ def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple
         return known
     found = tuple((yield from reading(content, owner_type, _ANY_TIME)))
     if not found:  # what no rule understands is still compared by its words
-        left = words(without_times(content, _ANY_TIME))
-        found = (StatedFact("event", "other", content, {}, left, COMMON.NEGATED.search(content) is not None),)
+        plain = simplify(content)
+        left = words(without_times(plain, _ANY_TIME))
+        found = (StatedFact("event", "other", content, {}, left, COMMON.NEGATED.search(plain) is not None),)
     _read.put((content, owner_type), found, size_of(content) + sum(map(_size, found)))
     return found
 

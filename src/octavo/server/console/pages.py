@@ -21,6 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import Scope
 
+from octavo.kernel.terms.traditional import simplify
 from octavo.kernel.text import escape_controls, spell
 from octavo.keys import ACCESS
 from octavo.server.access import BROWSER_COOKIE, CONSOLE, Caller, Signing, needed_access
@@ -264,8 +265,9 @@ def mark_terms(text: str, terms: Sequence[str]) -> Markup:
         return escape(text)
     found = re.compile("|".join(_spelling(term) for term in known), re.IGNORECASE)
     made, last = [], 0
-    for match in found.finditer(text):
-        made += [escape(text[last : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+    for match in found.finditer(simplify(text)):
+        marked = text[match.start() : match.end()]
+        made += [escape(text[last : match.start()]), Markup("<mark>{}</mark>").format(marked)]
         last = match.end()
     return Markup("").join([*made, escape(text[last:])])
 
