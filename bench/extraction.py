@@ -21,6 +21,8 @@ SENTENCES = Path(__file__).parent / "extraction_sentences"
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 #: What must stay whole: a memory of it that lost its price, place or date is missing something, but says nothing false.
 DETAILED = frozenset({"purchase", "appointment", "travel", "schedule"})
+#: What may be listed: of "I speak Punjabi and Urdu" one memory is right, and one for each language too.
+LISTED = frozenset({"language", "taste", "food", "hobby", "ability"})
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,13 +35,16 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def fits(self, text: str) -> bool:
         """Whether a memory says this."""
-        text = text.casefold()
-        return all(any(each in text for each in phrase.casefold().split("|")) for phrase in self.holds)
+        return all(_has(text, phrase) for phrase in self.holds)
 
     def allows(self, text: str) -> bool:
         """Whether a memory says this, or a part of it that is true by itself."""
-        parts = any(phrase.casefold() in text.casefold() for phrase in self.holds)
-        return self.fits(text) or (self.topic in DETAILED and parts)
+        parts = any(_has(text, phrase) for phrase in self.holds)
+        return self.fits(text) or (self.topic in DETAILED | LISTED and parts)
+
+
+def _has(text: str, phrase: str) -> bool:
+    return any(each in text.casefold() for each in phrase.casefold().split("|"))
 
 
 class Sentence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,7 +91,11 @@ def judge(sentence: Sentence, kept: Sequence[Kept]) -> Reading:
             continue
         fitting = [one for one in free if fact.fits(one.content)]
         if not fitting:
-            missing.append(fact)
+            parts = [one for one in free if fact.topic in LISTED and fact.allows(one.content)]
+            if fact.fits(" ".join(one.content for one in parts)):
+                free = [one for one in free if one not in parts]
+            else:
+                missing.append(fact)
             continue
         best = next((one for one in fitting if one.category in fact.categories), fitting[0])
         if best.category not in fact.categories:
