@@ -318,3 +318,20 @@ def test_what_is_done_instead_is_told_too() -> None:
 def test_who_is_named_is_known_by_the_memories(known: str, text: str, kept: list[str]) -> None:
     before = Known(id="1", layer="profile", category="preference", content=known)
     assert [one.content for one in decide(text, [before], owner_type="user", at=NOW)] == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "topic"),
+    [
+        ("My name is Tom, nice to meet you", "The user's name is Tom", "name"),
+        ("I'm Susan, lovely to meet you!", "The user is Susan", "name"),
+        ("Priya speaking", "The user's name is Priya", "name"),
+        ("I'm Brian", "The user is Brian", "name"),
+        ("I'm Korean", "The user is Korean", "hometown"),
+        ("I have two cats, thanks", "The user has two cats", "pets"),
+        ("我是小王", "用户是小王", "name"),
+    ],
+)
+def test_how_people_introduce_themselves(text: str, content: str, topic: str) -> None:
+    (one,) = decide(text, [], owner_type="user", at=NOW)
+    assert (one.content, one.topic) == (content, topic)

@@ -72,6 +72,7 @@ _SAID_SHORT = (
     ),
     (ENGLISH.THEIR_NAME, r"my \g<who> is called "),
     (ENGLISH.RATHER_CALLED, r"my name is \g<name>"),
+    (ENGLISH.NAMED_HERE, r"my name is \g<name>"),
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
     (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
@@ -194,7 +195,7 @@ def clauses_en(sentence: str) -> list[str]:
     sentence = _expanded(sentence)
     while match := ENGLISH.OPENING.match(sentence):
         sentence = sentence[match.end() :]
-    sentence = _introduced(_as_one(sentence))
+    sentence = _introduced(_as_one(ENGLISH.POLITE.sub("", sentence)))
     statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
     return [
         part

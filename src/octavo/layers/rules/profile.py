@@ -21,6 +21,7 @@ from octavo.layers.rules.facts import (
 
 _Kind: TypeAlias = Callable[["re.Match[str]", str, str], ProfileStatement | None]
 _ENGLISH_ANTONYMS, _SAME_TRAITS = ENGLISH.pairs("ANTONYMS"), ENGLISH.pairs("SAME_TRAITS")
+_NATIONALITIES = frozenset(ENGLISH.words["NATIONALITIES"])
 _STAYS_WHOLE = (" than ", " over ", " to ", " between ")
 _AFTER_PLACE = re.compile(r" (?:with|for|since|and|but|near|now)\b")
 _BORN_ON = re.compile(rf"(?:the )?(?:\d|(?:{ENGLISH.MONTHS.pattern})\b)", re.IGNORECASE)
@@ -171,7 +172,7 @@ class EnglishProfile(ProfileRules):
 
     def named(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """I'm Tom; but I'm British."""
-        slot = "nationality" if match["v"].endswith(("ish", "an", "ese", "ch")) else "name"
+        slot = "nationality" if match["v"].casefold() in _NATIONALITIES else "name"
         return ProfileStatement(category, [{slot: plain(match["v"])}])
 
     def about_owner(self, clause: str) -> ProfileStatement | None:
