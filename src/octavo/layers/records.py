@@ -273,7 +273,8 @@ _OF_SLOTS = {
     "health": ("allergy", "health", "血型", "blood type"),
     "work": ("occupation", "employer", "workplace", "work", "works with", "works from", "leads", "business", "experience", "salary", "training", "not occupation", "not employer"),
     "education": ("school", "degree", "study", "student", "studied", "major"),
-    "skills": ("can", "licence", "mother tongue", "language test"),
+    "skills": ("can", "licence"),
+    "language": ("mother tongue", "language test"),
     "personality": ("trait",),
     "opinion": ("value", "creed"),
 }  # fmt: skip
@@ -295,7 +296,7 @@ def topic_of(content: str, slots: Iterable[str] = ()) -> str:
         kind = slot.partition(":")[0].removeprefix("former ")
         # What is said of somebody's wife is about the family, whatever it is.
         if topic := _TOPIC_OF.get(kind) or _first(kind.rpartition(" ")[0], _OTHERS):
-            return topic
+            return (topic == "skills" and _first(content[:_MOST_CHARACTERS], ("language",))) or topic
     return _first(content[:_MOST_CHARACTERS], ORDER)
 
 

@@ -76,6 +76,10 @@ _LIVELIHOOD = re.compile(
     r"\b(?:for|makes?|made|earns?|earned) (?:a|my|his|her|their) living\b|(?<=\bwhat )(?:do i|do we|does the user) do(?=\W*$)",
     re.IGNORECASE,
 )
+# Python is no language that somebody speaks.
+_PROGRAMMING = re.compile(
+    r"\b(?:programming|coding|computer) languages?\b|(?:编程|程序|开发)语言", re.IGNORECASE
+)
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 _ONE_WORD = 2  # Chinese characters
@@ -102,7 +106,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
         plain = simplify(text)
-        said = _LIVELIHOOD.sub("work", _USER.sub("我", plain))  # 用户口味: no 户口
+        said = _LIVELIHOOD.sub(
+            "work", _PROGRAMMING.sub("programming", _USER.sub("我", plain))
+        )  # 用户口味: no 户口
         sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.

@@ -50,6 +50,9 @@ _ASKED_BY_NAME = re.compile(
 )
 _OTHER_FIRST = re.compile(
     rf"\W*(?:(?:and|but|so|oh|well|also)\s+)?(?:(?:{_MY}|(?:the|his|her)\s+){_THEIRS}|(?:he|she|his|her)\b)"
+    # "I have a son named Leo": what is told by name is his.
+    rf"|\W*(?:i|we)(?:'ve| have)? (?:have|had|got|adopted)\s+(?:[\w-]+\s+){{0,3}}?(?:{_PEOPLE})\b[^,;]*?\b(?:named|called)\b"
+    rf"|\W*{_ME}(?:家里?)?(?:有|养了?|领养了?)[^，。]{{0,6}}?(?:{_PEOPLE_CHINESE})[^，。]{{0,3}}?叫"
     rf"|\W*(?:但|而|不过|对了|其实|现在|今天|昨天|明天|上周|上个月|去年)*(?:{_ME}?(?:家里?|[\u4e00-\u9fff]{{2}}的)?的?(?:{_PEOPLE_CHINESE})|[他她它])",
     re.IGNORECASE,
 )
