@@ -171,3 +171,16 @@ def test_whose_i_it_is(text, kind, added):
         created_at=datetime.now(UTC),
     )
     assert ranked.told_by(record) == added
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "subject"),
+    [
+        ("I have a son named Leo who is 5", ("name",), OTHER),
+        ("我有一只猫叫咪咪", ("叫",), OTHER),
+        ("Walt's birthday is March 8 and mine is October 30", ("birthday",), OWN),
+        ("Run tests with `make check` before every commit", ("run", "test"), UNKNOWN),
+    ],
+)
+def test_what_is_told_by_name_or_of_mine(text, asked, subject):
+    assert told_of(text, asked) == subject

@@ -58,7 +58,7 @@ _OTHER_FIRST = re.compile(
 )
 # "Inés lives in Brixton", "Pearl's dog", and not "Moved to Leeds".
 _NAME_FIRST = re.compile(
-    r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?([A-ZÀ-Ý][\w-]+)"
+    r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?(?!(?:Run|Use|Take|Put|Make|Keep|Send|Check|Add|Set|Get|Buy|Bring|Avoid|Write|Read|Book|Try|Give|Move|Open|Close|Push|Start|Stop)\b)([A-ZÀ-Ý][\w-]+)"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
 # 安然住单位宿舍, 桂芬学的是模特步: what only people do, after what is neither a time, a manner nor a thing.

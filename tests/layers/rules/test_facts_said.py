@@ -335,3 +335,49 @@ def test_who_is_named_is_known_by_the_memories(known: str, text: str, kept: list
 def test_how_people_introduce_themselves(text: str, content: str, topic: str) -> None:
     (one,) = decide(text, [], owner_type="user", at=NOW)
     assert (one.content, one.topic) == (content, topic)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("I quit my job at Siemens", ["The user quit their job at Siemens", "The user no longer works at Siemens"]),
+        (
+            "I quit Siemens, starting at Airbus in May",
+            ["The user quit Siemens, starting at Airbus in May", "The user no longer works at Siemens"],
+        ),
+        ("I stopped drinking coffee, only tea now", ["The user stopped drinking coffee", "The user only drinks tea now"]),
+    ],
+)  # fmt: skip
+def test_what_ends_is_ended(text: str, kept: list[str]) -> None:
+    job = Known(
+        id="1", layer="profile", category="career", content="The user works at Siemens as an engineer"
+    )
+    assert [one.content for one in decide(text, [job], owner_type="user", at=NOW)] == kept
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "then"),
+    [
+        ("The user's phone number is 555-0101", "My new number is 555-0202", "The user's phone number is 555-0202"),
+        ("The user's email is a@x.com", "I changed my email to b@y.org", "The user's email is b@y.org"),
+        ("The user is 29", "I turned 30 today", "The user is 30"),
+        ("The user lives in Leeds", "We've relocated to York", "The user lives in York"),
+        ("The user works at Siemens", "I got a job at Airbus", "The user works at Airbus"),
+        ("The user smokes", "I quit smoking", "The user quit smoking"),
+        ("用户手机号是13800000001", "新号码是13900000002", "用户新号码是13900000002"),
+        ("用户在腾讯上班", "我跳槽到阿里了", "用户在阿里工作"),
+        ("用户今年29", "昨天过了三十岁生日", "用户三十岁"),
+        ("用户叫张伟", "我改名叫张帆了", "用户叫张帆"),
+        ("用户抽烟", "我戒烟了", "用户戒烟了"),
+    ],
+)  # fmt: skip
+def test_a_change_supersedes_what_was_so(known: str, text: str, then: str) -> None:
+    before = Known(id="1", layer="profile", category="preference", content=known)
+    found = decide(text, [before], owner_type="user", at=NOW)
+    assert [one.content for one in found if one.action == "update"] == [then]
+
+
+def test_who_is_going_to_move_lives_where_he_did() -> None:
+    home = Known(id="1", layer="profile", category="preference", content="The user lives in Leeds")
+    found = decide("I'm moving to York in June", [home], owner_type="user", at=NOW)
+    assert [(one.action, one.content) for one in found] == [("insert", "The user is moving to York in June")]

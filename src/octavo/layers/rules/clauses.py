@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
+from octavo.kernel.terms.dates import small_number
 from octavo.layers.rules.facts import (
     CHINESE,
     COMMON,
@@ -15,6 +16,7 @@ from octavo.layers.rules.facts import (
     ProfileStatement,
     RuleTable,
     StatedFact,
+    has_han,
     plain,
     words,
 )
@@ -59,6 +61,10 @@ _SAID_SHORT = (
     (ENGLISH.SAME_AGAIN, r"\g<said>"),
     (ENGLISH.THEN_HAPPY, r"I like \g<what>"),
     (ENGLISH.EVEN_SO, r"\g<so> with \g<what>"),
+    (
+        ENGLISH.NEW_KEY,
+        lambda match: f"my {re.sub('.*number', 'phone number', match['key'] or match['same'])} is ",
+    ),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
     (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
@@ -85,6 +91,7 @@ _SAID_SHORT = (
 )
 _TWO_IN_ONE = (
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
+    (ENGLISH.ONLY_NOW, r"\g<did>, I only \g<verb> "),
     (re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? )|,? and (?=in |at |from |an? ))", _I), r"\1, I am "),
     (re.compile(rf"\b(I am \d{{2,3}}), (?=(?:[\w-]+ )?{ENGLISH.JOBS.pattern}\b)", _I), r"\1, I am a "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
@@ -348,11 +355,14 @@ class ClauseReader:
     names: ClassVar[dict[OwnerType, str]]  # what the owner is called in a statement
     gap = ""  # what may stand between words
     space = ""  # what does
-    lives, left, left_work = (
-        "住在{}",
-        "不再在{}工作",
-        "辞去了原来的工作",
-    )  # what is so after a move or a resignation
+    #: What is so after a move, a new job, a birthday or a new name: the pattern, the slot that changes, and its statement.
+    changes: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("MOVED", "residence", "住在{}"),
+        ("JOINED", "employer", "在{}工作"),
+        ("TURNED", "age", "{}岁"),
+        ("RENAMED", "name", "叫{}"),
+    )
+    left, left_work = "不再在{}工作", "辞去了原来的工作"
     civil: ClassVar[dict[str, str]] = {"结婚": "已婚", "离婚": "离异"}
 
     def __init__(self, context: ReadingContext) -> None:
@@ -393,10 +403,21 @@ class ClauseReader:
 
     def implied(self, clause: str) -> StatedFact | None:
         """What is so since it happened: who moved lives elsewhere."""
+        for name, key, told in self.changes:
+            if match := getattr(self.table, name).search(clause):
+                value = match["to"]
+                compared = str(small_number(value)) if key == "age" and has_han(value) else plain(value)
+                category = "career" if key == "employer" else "preference"
+                said, slots = told.format(value), {key: compared}
+                break
+        else:
+            category, said, slots = self._ended(clause)
+        return StatedFact("profile", category, f"{self.name}{self.space}{said}", slots) if slots else None
+
+    def _ended(self, clause: str) -> tuple[str, str, dict[str, str]]:
+        """What is no longer so, or so from then on: who resigned has no job, who married is married."""
         category, said, slots = "preference", "", {}
-        if match := self.table.MOVED.search(clause):
-            said, slots = self.lives.format(match["to"]), {"residence": plain(match["to"])}
-        elif match := self.table.QUIT.search(clause):
+        if match := self.table.QUIT.search(clause):
             category, where = "career", match["where"] or ""
             said = self.left.format(self.in_third_person(where)) if where else self.left_work
             slots = {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""}
@@ -406,7 +427,7 @@ class ClauseReader:
                 self.civil.get(status, f"is {status}"),
                 {"civil status": SYNONYMS.get(status, status)},
             )
-        return StatedFact("profile", category, f"{self.name}{self.space}{said}", slots) if slots else None
+        return category, said, slots
 
     def of_owners(self, who: str, slots: list[dict[str, str]], said: str, content: str) -> list[StatedFact]:
         """What is said of one of the owner's people or things."""

@@ -88,7 +88,13 @@ class EnglishReader(ClauseReader):
     table = ENGLISH
     names: ClassVar[dict[OwnerType, str]] = {"user": "The user", "agent": "The agent"}
     gap, space = " ,", " "
-    lives, left, left_work = "lives in {}", "no longer works at {}", "no longer works where they did"
+    changes: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("MOVED", "residence", "lives in {}"),
+        ("JOINED", "employer", "works at {}"),
+        ("TURNED", "age", "is {}"),
+        ("RENAMED", "name", "is called {}"),
+    )
+    left, left_work = "no longer works at {}", "no longer works where they did"
     civil: ClassVar[dict[str, str]] = {}
 
     def clause_facts(self, clause: str, *, first: bool = False, depth: int = 0) -> list[StatedFact]:
