@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from octavo.config import Settings, local_path
 from octavo.errors import ConfigError
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_FAMILIES = {"mariadb": "mysql", "postgres": "postgresql", "rediss": "redis"}
+_PORTS = {"mysql": "3306", "postgresql": "5432", "redis": "6379"}
+_WHERE = frozenset(
+    {"database", "db", "dbname", "host", "port", "prefix", "search_path", "service", "unix_socket"}
+)
 _POOLED = frozenset({"mariadb", "mysql", "postgres", "postgresql"})
 
 
@@ -92,6 +98,7 @@ def _journal(settings: Settings, store: Store) -> "Journal":
     queue = settings.failure_queue
     spool = Spool(
         queue.directory,
+        store=name_store(settings.database.dsn),
         max_in_memory=queue.max_in_memory,
         spill_batch_size=queue.spill_batch_size,
         max_file_bytes=max(1, round(queue.max_dump_file_size_mb * 2**20)),
@@ -106,6 +113,33 @@ def _journal(settings: Settings, store: Store) -> "Journal":
         max_age=None if queue.max_age_hours is None else timedelta(hours=queue.max_age_hours),
         backoff=(queue.backoff_min_seconds, queue.backoff_max_seconds),
     )
+
+
+def queue_folder(settings: Settings) -> Path:
+    """The folder where writes for the store of these settings wait."""
+    from octavo.wraps.journal import find_folder
+
+    return find_folder(Path(settings.failure_queue.directory), name_store(settings.database.dsn))
+
+
+def name_store(dsn: str) -> str:
+    """Which store a URL names, however it spells it: no user, password or option but those that say where records are kept."""
+    parts = urlsplit(dsn)
+    scheme = parts.scheme.partition("+")[0]
+    scheme = _FAMILIES.get(scheme, scheme)
+    path = local_path(dsn)
+    if path:
+        path = "/" * (scheme == "sqlite") + Path(path).resolve().as_posix()
+    elif path is None:
+        port = _PORTS.get(scheme)
+        hosts = (parts.netloc.rpartition("@")[2].lower() or "localhost" * bool(port)).split(",")
+        if port:
+            hosts = [host if ":" in host.rpartition("]")[2] else f"{host}:{port}" for host in hosts]
+        path = f"{','.join(sorted(hosts))}/{unquote(parts.path).strip('/')}"
+        if scheme == "redis" and not path.rpartition("/")[2].isdigit():
+            path = f"{path.rstrip('/')}/0"
+    where = urlencode(sorted(pair for pair in parse_qsl(parts.query) if pair[0] in _WHERE))
+    return f"{scheme}://{path}{'?' if where else ''}{where}"
 
 
 def limit_pool(dsn: str, connections: int) -> str:

@@ -47,7 +47,10 @@ async def test_sqlite_does_not_walk_the_session(clauses, index, tmp_path):
 
 @pytest.mark.parametrize("place", ["memory", "file", "sqlite", "postgres", "mysql", "redis"], indirect=True)
 async def test_many_ids_cost_each_the_same(place):
-    """Marks of eight times as many messages take about eight times as long to change, not sixty-four times."""
+    """Marks of eight times as many messages take about eight times the work to change, not sixty-four times.
+
+    Counted is this process's own work, which is the same however busy the machine is; that of a database shows in its plans.
+    """
     seconds = {}
     for many in (250, 2000):
         memory = await place.memory(f"with {many}")
@@ -62,9 +65,9 @@ async def test_many_ids_cost_each_the_same(place):
             ("remove all", memory.update_messages_mark, (None, None, ids)),
             ("delete", memory.delete, (ids,)),
         ):
-            began = time.perf_counter()
+            began = time.process_time()
             assert await verb(*given) == many, name
-            seconds[name, many] = time.perf_counter() - began
+            seconds[name, many] = time.process_time() - began
     factors = {name: took / seconds[name, 250] for (name, many), took in seconds.items() if many == 2000}
-    # One of them may meet a busy machine; the sum does not grow with the square by chance.
-    assert sum(factors.values()) < 45 * len(factors), factors
+    # One of them may meet a collection of garbage; the sum does not grow with the square by chance.
+    assert sum(factors.values()) < 32 * len(factors), factors

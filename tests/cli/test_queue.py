@@ -70,6 +70,7 @@ def test_status(octavo, letters):
         "ok": True,
         "command": "queue status",
         "directory": "queue",
+        "store": "",
         "waiting": 2,
         "dead": 3,
         "bad_lines": 0,
@@ -277,3 +278,51 @@ def test_every_command_helps_with_an_example(octavo, command):
     assert f"Example: octavo queue {command}" in told.stdout
     for option in ("--json", "--quiet", "--debug", "--dir", "--config"):
         assert option in told.stdout
+
+
+# --- whose queue it is
+
+
+@pytest.fixture
+def meant():
+    """A queue whose write is for a database that has gone."""
+    with Spool("queue", store="postgresql://old:5432/octavo") as spool:
+        spool.put([write(1)])
+
+
+def test_replay_to_another_store_is_refused(octavo, meant):
+    """With both names and the cure, before anything is touched; what waits stays."""
+    told = octavo("queue", "replay", "--dir", "queue", "--store", made())
+    assert told.exit_code == 2
+    assert "queued for postgresql://old:5432/octavo, and not for sqlite:///" in told.stderr
+    assert "--redirect" in told.stderr
+    assert kept() == []
+    assert json.loads(octavo("queue", "status", "--dir", "queue", "--json").stdout)["waiting"] == 1
+
+
+def test_a_database_that_has_moved(octavo, meant):
+    """Somebody says so, and what waits is brought there; the folder is anybody's then."""
+    told = octavo("queue", "replay", "--redirect", "--dir", "queue", "--store", made())
+    assert (told.exit_code, told.stdout) == (0, "stored 1 write\n")
+    assert kept() == ["m1"]
+    with Spool("queue", store="sqlite:///new.db") as spool:
+        assert spool.directory == Path("queue")
+
+
+def test_a_database_that_has_moved_by_its_settings(octavo, meant):
+    """The settings name the new one, whose own folder is another: status says where the others are."""
+    Path("memory.yaml").write_text(f"database:\n  dsn: {made()}\nfailure_queue:\n  directory: queue\n")
+    told = octavo("queue", "status", "--config", "memory.yaml")
+    assert told.stdout.splitlines()[0].startswith("queue/sqlite-")
+    assert "writes for postgresql://old:5432/octavo are in queue; " in told.stderr
+    refused = octavo("queue", "replay", "--config", "memory.yaml", "--dir", "queue")
+    assert (refused.exit_code, "--redirect" in refused.stderr) == (2, True)
+    assert kept() == []
+    assert octavo("queue", "replay", "--redirect", "--config", "memory.yaml", "--dir", "queue").exit_code == 0
+    assert kept() == ["m1"]
+
+
+def test_status_names_the_store(octavo, meant):
+    told = octavo("queue", "status", "--dir", "queue")
+    assert told.stdout.splitlines()[1] == "  store         postgresql://old:5432/octavo"
+    assert told.stderr == ""

@@ -79,6 +79,7 @@ def test_every_file():
     assert f"`{names.next_part(1).name}.bak`" in TEXT
     assert f"`{names.dead.name}`" in TEXT
     assert f"`{names.bad.name}`" in TEXT
+    assert f"`{names.store.name}`" in TEXT
 
 
 def test_every_link():

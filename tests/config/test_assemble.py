@@ -110,9 +110,11 @@ async def test_it_starts_when_the_database_is_down(folder):
     assert memory.journal.status().waiting == 1
     await memory.close()
     assert "do not lose this" in (folder / "deep/queue/failed_events.jsonl").read_text()
-    mended = msgspec.structs.replace(settings, database=Database(dsn="sqlite:///mended.db"))
-    async with assemble(mended) as memory:
-        assert [record.id for record in await memory.store.find(Query(collection="messages"))] == ["m1"]
+    async with assemble(settings) as memory:
+        assert memory.journal.status().waiting == 1
+    other = msgspec.structs.replace(settings, database=Database(dsn="sqlite:///other.db"))
+    async with assemble(other) as memory:  # for which it was not meant
+        assert await memory.store.find(Query(collection="messages")) == []
 
 
 async def test_vectors_are_found_by_meaning_through_all_wraps():
@@ -225,6 +227,7 @@ def test_every_setting_of_the_queue_reaches_it(monkeypatch):
     spool, journal, deduped = given["Spool"], given["Journal"], given["Deduped"]
     assert Path(spool.pop("directory")) == Path("q")
     assert spool == {
+        "store": "memory://",
         "max_in_memory": 11,
         "spill_batch_size": 7,
         "max_file_bytes": 2**19,

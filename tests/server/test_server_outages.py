@@ -1,12 +1,15 @@
 """A database that really goes away: reads say so, direct writes wait on disk, and all is well when it is back."""
 
+import asyncio
 import time
 
 import pytest
 
 from octavo.errors import StoreUnavailable
+from octavo.keys import Keys
 from octavo.stores.sql import store as sqlite_store
 from octavo.wraps.journal import log
+from octavo.wraps.journal.delivery import PROBES
 from servers import fresh, running
 
 USER = "/memory/user/lin"
@@ -175,3 +178,44 @@ def test_reads_go_on_when_no_disk_has_room(settings_of, serving, store_url, monk
         eventually(lambda: client.get("/health").json()["status"], "ok")
         assert client.get("/health").json()["warning"] == ""
         assert client.post(USER, json={"content": "kept too", "category": "other"}).status_code == 200
+
+
+def test_writes_do_not_wait_while_the_store_catches_up(settings_of, serving, store_url, new_key, monkeypatch):
+    """It is reachable again, and its queue not empty: a write with a known key is queued at once, as during the outage."""
+    mood = "up"
+    apply, look = sqlite_store.SQLStore.apply, Keys._look
+
+    async def moody(self, ops):
+        if mood == "down":
+            raise StoreUnavailable("the store is down")
+        records = [record for op in ops for record in getattr(op, "records", ())]
+        while mood == "slow" and any(record.scope.tenant != PROBES for record in records):
+            await asyncio.sleep(0.01)
+        return await apply(self, ops)
+
+    async def look_again(self, key_id):
+        self._known.drop(key_id)  # as if it had been believed long enough
+        return await look(self, key_id)
+
+    monkeypatch.setattr(sqlite_store.SQLStore, "apply", moody)
+    monkeypatch.setattr(Keys, "_look", look_again)
+    url = store_url("sqlite")
+    settings = settings_of(
+        url, auth="on", queue={"backoff_max_seconds": 0.1}, service={"timeout_seconds": 20}
+    )
+    with serving(settings).client(new_key(url, "admin", settings.service.tenant).key) as client:
+
+        def post():
+            began = time.monotonic()
+            status = client.post(USER, json={"content": "x", "category": "other"}).json()["status"]
+            return status, time.monotonic() - began < 10
+
+        assert post() == ("success", True)
+        mood = "down"
+        assert post() == ("queued", True)
+        mood = "slow"
+        eventually(lambda: client.get("/health").json()["store"], "recovering")
+        assert [post() for _ in range(3)] == [("queued", True)] * 3
+        mood = "up"
+        eventually(lambda: client.get("/health").json()["status"], "ok")
+        assert client.get(f"{USER}/events").json()["count"] == 5

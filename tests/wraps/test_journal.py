@@ -71,7 +71,8 @@ async def test_it_says_once_that_the_store_is_down_and_once_that_it_is_back(tmp_
             await asyncio.sleep(10)
         store.turn("up")
         await settled(journal)
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert caplog.records[-1].message.endswith("nothing is queued any more; 20 queued writes stored")
     assert "secret" not in caplog.text + str(journal.status())
     assert "ann" in caplog.text
 

@@ -149,6 +149,28 @@ async def test_what_expects_something_is_done_once(place, tmp_path, kind):
             await journal.write(_next_version("another"))
 
 
+@pytest.mark.parametrize("lost", [False, True])
+@virtually
+async def test_new_records_that_expect_to_be_new_are_brought_together(tmp_path, lost):
+    """Or a busy server would queue faster than it brings; each is kept once, also when the answer to all of them is lost."""
+    store = Forgetful(open_store("memory://"))
+    store.turn("down")
+    names = [f"{n:02}" for n in range(40)]
+    async with journal_of(store, tmp_path) as journal:
+        for name in names:
+            expecting = Add([event(name)], expect=None if name == "07" else 1)
+            assert (
+                await journal.write([expecting, Add([event(f"log {name}")], expect=1)])
+            ).status == "queued"
+        assert (await journal.write([remove("03")])).status == "queued"
+        store.calls, store.forgetful = 0, lost
+        store.turn("up")
+        await settled(journal)
+        assert store.calls < 10 or lost
+        assert sorted(await ids(journal)) == sorted({*names, *(f"log {name}" for name in names)} - {"03"})
+        assert (journal.status().dead, journal.status().replayed) == (0, 41)
+
+
 @virtually
 async def test_what_expects_something_that_others_changed_is_a_dead_letter(tmp_path):
     """Nothing of it is done, those behind it are brought all the same, and a person can see it."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import hashlib
 import logging
 import math
 import re
@@ -22,7 +21,7 @@ from octavo.kernel.ports import Store
 from octavo.stores.sql.urls import parse
 from octavo.util.secrets import mask_url
 from octavo.util.user_code import attempt
-from octavo.util.words import pluralize
+from octavo.util.words import folder_name, pluralize
 from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:
@@ -234,7 +233,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
         config = getattr(memory_store, "config", None)
         told = {k: v for k, v in make_keepable(config or {}).items() if not _SECRET.search(k)}
         identity = f"{kind.__module__}.{kind.__qualname__} {agent_name} {msgspec.json.encode(told, order='sorted')!r}"
-        return _ROOT / _folder_name(f"{kind.__name__}-{agent_name}", identity)
+        return _ROOT / folder_name(f"{kind.__name__}-{agent_name}", identity)
     if not memory_store.url:
         return None
     address = parse(memory_store.url)
@@ -247,13 +246,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
     hosts = "-".join(host for host, _ in address.hosts)
     where = mask_url(memory_store.url)  # without the password, which may change while something waits
-    return _ROOT / _folder_name(f"{address.scheme}-{hosts}{address.path}", where)
-
-
-def _folder_name(words: str, identity: str) -> str:
-    """A name that a person recognises, with enough of a digest to be nobody else's."""
-    readable = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60]
-    return f"{readable}-{hashlib.blake2b(identity.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+    return _ROOT / folder_name(f"{address.scheme}-{hosts}{address.path}", where)
 
 
 def make_keepable(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from octavo.assemble import queue_folder
 from octavo.cli import option
 from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
 from octavo.cli.tables import TEXT, WHEN, column_time, figures, owner_text, quote, to_line
@@ -276,7 +277,7 @@ def _parts_beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
     settings, vault = call.settings, None
     if settings.vault.enabled and "service.tenant" not in call.overrides:
         vault = existing_vault(settings.vault.root_path, memory.store, settings.service.tenant)
-    return {"vault": vault, "queue": settings.failure_queue.directory}
+    return {"vault": vault, "queue": queue_folder(settings)}
 
 
 async def _scrub(call: CommandCall, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:

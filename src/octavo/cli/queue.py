@@ -15,7 +15,7 @@ from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
 from octavo.transfer import Progress
-from octavo.wraps.journal import DeadLetter, Spool, Waiting, inspect, peek
+from octavo.wraps.journal import DeadLetter, Spool, Waiting, holds_writes, inspect, named_store, peek
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import Journal
@@ -62,8 +62,11 @@ def status_command(call: CommandCall, strict: bool) -> int:
     \b
     Example: octavo queue status --dir octavo_queue --strict
     """
-    status = inspect(_folder(call))
+    folder = _folder(call)
+    status = inspect(folder)
     call.say(status.directory)
+    if status.store:
+        call.say(f"  {'store':14}{status.store}")
     since = f", the oldest since {time_text(status.oldest_at)}" if status.oldest_at else ""
     call.say(f"  {'waiting':14}{pluralize(status.waiting, 'write')}{since}")
     call.say(f"  {'dead letters':14}{status.dead:,}")
@@ -72,6 +75,10 @@ def status_command(call: CommandCall, strict: bool) -> int:
     for slot in status.slots:
         held = "in use" if slot.alive else "for the next service to take over"
         call.say(f"  {f'slot {slot.number}':14}{pluralize(slot.waiting, 'write')}, {held}")
+    root = Path(call.settings.failure_queue.directory)
+    for other in [root, *sorted(root.glob("*/"))]:
+        if other != folder and (meant := named_store(other)) and holds_writes(other):
+            call.note(f"writes for {meant} are in {other}; octavo queue status --dir {other} shows them")
     bad = strict and bool(status.dead or status.bad_lines)
     return call.document(ok=not bad, **msgspec.to_builtins(status))
 
@@ -116,9 +123,12 @@ def list_command(call: CommandCall, id_: str | None, waiting: bool, limit: int) 
     "The store to bring everything to that waits. [default: OCTAVO_URL, or database.dsn of the settings]",
     setting="database.dsn",
 )
+@option.flag(
+    "--redirect", "Bring them to this store although they were queued for another: the database has moved."
+)
 @_folder_option
 @as_command
-def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) -> int:
+def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool, redirect: bool) -> int:
     """Put dead letters back into the queue, and bring what waits to its store.
 
     Without a store the letters only go back into the queue, where the next service that looks takes them over. With a store
@@ -134,6 +144,8 @@ def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) ->
     delivers = _store_is_named(call) or call.config is not None or own_queue
     if ids or everything or not delivers:
         _check_chosen(ids, everything)
+    if delivers and not redirect:
+        _check_store(call, folder)
     revived = 0
     missing: list[str] = []
     if ids or everything:
@@ -176,14 +188,29 @@ def discard_command(call: CommandCall, ids: tuple[str, ...], everything: bool, y
     return call.document(ok=not missing, discarded=gone, missing=missing)
 
 
+def _check_store(call: CommandCall, folder: Path) -> None:
+    """Refuse to bring to a store what was queued for another."""
+    from octavo.assemble import name_store
+
+    meant, store = named_store(folder), name_store(call.settings.database.dsn)
+    if meant not in ("", store) and holds_writes(folder):
+        raise ConfigError(
+            f"what waits in {folder} was queued for {meant}, and not for {store}; with --redirect it is brought there all the same"
+        )
+
+
 def _folder(call: CommandCall) -> Path:
-    """The folder of the queue that is meant; ConfigError where none was named and none is there."""
+    """The folder that is named, or else that of the store that is named; ConfigError where none was named and none is there."""
     folder = Path(call.settings.failure_queue.directory)
     if "failure_queue.directory" in call.overrides and not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}; check --dir")
     if not (call.by_file or "failure_queue.directory" in call.resolved.origins or folder.is_dir()):
         raise ConfigError(f"no queue was named; give --dir or --config, or make {option.CONFIG}")
-    return folder
+    if "failure_queue.directory" in call.overrides or not (call.by_file or _store_is_named(call)):
+        return folder
+    from octavo.assemble import queue_folder
+
+    return queue_folder(call.settings)
 
 
 def _store_is_named(call: CommandCall) -> bool:
@@ -217,19 +244,19 @@ async def _watch(journal: "Journal", progress: Progress) -> None:
 
 
 def _journal(call: CommandCall, folder: Path) -> "Journal":
+    from octavo.assemble import assemble
     from octavo.stores import open_store
     from octavo.wraps.journal import Journal
 
     if _store_is_named(call):
         return Journal(open_store(check_exists(call.settings.database.dsn)), folder)
-    from octavo.assemble import assemble
-
-    journal = assemble(call.settings).journal
-    if journal is None:
+    if not call.settings.failure_queue.enabled:
         raise ConfigError(
             "failure_queue.enabled is off in these settings; name the folder by --dir and the store by --store"
         )
-    return journal
+    # Without the queue of these settings, which may be another folder than the one that is named.
+    timeout = call.settings.service.timeout_seconds
+    return Journal(assemble(call.unqueued_settings()).store, folder, timeout=timeout)
 
 
 def _check_chosen(ids: Sequence[str], everything: bool) -> None:

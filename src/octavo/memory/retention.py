@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from octavo.assemble import queue_folder
 from octavo.config import Settings
 from octavo.errors import Conflict, OctavoError, StoreClosed
 from octavo.events.retention import subtract_age
@@ -43,7 +43,7 @@ class RetentionSweep:
         self._store = layers.store
         self._kept = settings.retention
         self._clock = clock
-        self._queue = Path(settings.failure_queue.directory)
+        self._settings = settings
         self._tenant = settings.service.tenant
 
     @property
@@ -145,11 +145,11 @@ class RetentionSweep:
 
     def _prune_letters(self, *, dry_run: bool) -> int:
         days, most = self._limit(DEAD_LETTERS)
-        if (days is None and most is None) or not self._queue.is_dir():
+        if days is None and most is None:
             return 0
         from octavo.wraps.journal import Spool
 
-        dead = Spool(self._queue).dead
+        dead = Spool(queue_folder(self._settings)).dead
         died = [(letter.id, letter.died_at) for letter in dead]  # the oldest death first
         more = 0 if most is None else max(len(died) - most, 0)
         old = self._clock() if days is None else subtract_age(timedelta(days=days), self._clock())

@@ -193,9 +193,9 @@ class Door:
 
     async def _verify(self, text: str, *, queues: bool) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-        # While the store is down, writes can still be queued for it, if their callers are let in. Whoever reads waits: nobody
-        # can say whether the key was revoked since.
-        if queues and self._memories.down() and (key := self._find_remembered(name)) is not None:
+        # While the store is down or catches up, writes can still be queued for it, if their callers are let in. Whoever reads
+        # waits: nobody can say whether the key was revoked since.
+        if queues and self._memories.queues() and (key := self._find_remembered(name)) is not None:
             return key
         try:
             key = await self._memories.keys.check(text)

@@ -235,6 +235,11 @@ class TenantMemories:
         journal = self.assembled.journal
         return journal is not None and journal.status().state == "down"
 
+    def queues(self) -> bool:
+        """Whether writes are queued now, so that a question would wait for those before it."""
+        journal = self.assembled.journal
+        return journal is not None and journal.status().state != "up"
+
     async def health(self) -> Health:
         """How the memory is; many who ask at once share one look."""
         loop = asyncio.get_running_loop()

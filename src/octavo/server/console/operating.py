@@ -188,13 +188,12 @@ async def show_reliability(page: ConsoleRequest) -> Response:
     held, journal = page.memories, page.memories.assembled.journal
     # The oldest dead letters that hold nothing of another tenant.
     dead = [] if journal is None else await journal.dead_letters(_LETTERS)
-    folder = held.settings.failure_queue.directory
     erased = await certificates(page.store, page.tenant)
     return page.render(
         "reliability.html",
         health=await held.health(),
         queue=None if journal is None else journal.status(),
-        spool=None if journal is None else await asyncio.to_thread(inspect, folder),
+        spool=None if journal is None else await asyncio.to_thread(inspect, journal.status().directory),
         letters=[(each, _does(each)) for each in dead if _is_of(each, page.tenant)],
         erased=erased[::-1][:_ERASURES],
         retention=shown_settings(held.settings)["retention"],

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Response
 from starlette.responses import StreamingResponse
 
+from octavo.assemble import queue_folder
 from octavo.client.answers import User
 from octavo.erasing import Certificate, Subject, forget
 from octavo.kernel.ids import now
@@ -100,7 +101,7 @@ async def erase_user(request: Admitted, user_id: str, **how: Any) -> Certificate
     """Erase all that is kept of a user, if the caller may."""
     request.owner(user_id, None)
     subject, key = Subject.of(request.tenant, user_id=user_id), request.memories.digest_key
-    queue = request.memories.settings.failure_queue.directory
+    queue = queue_folder(request.memories.settings)
     return await forget(request.store, subject, key, queue=queue, vault=request.vault, **how)
 
 

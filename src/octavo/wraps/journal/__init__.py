@@ -2,7 +2,7 @@
 
 from octavo.wraps.journal.files import DeadLetter, Erased, Slot, SpoolStatus, Waiting
 from octavo.wraps.journal.journal import Journal, JournalStatus
-from octavo.wraps.journal.spool import Spool, inspect, peek
+from octavo.wraps.journal.spool import Spool, find_folder, holds_writes, inspect, named_store, peek
 
 __all__ = [
     "DeadLetter",
@@ -13,6 +13,9 @@ __all__ = [
     "Spool",
     "SpoolStatus",
     "Waiting",
+    "find_folder",
+    "holds_writes",
     "inspect",
+    "named_store",
     "peek",
 ]

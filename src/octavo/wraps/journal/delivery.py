@@ -167,6 +167,7 @@ class Delivery:
         self._held: dict[str, HeldWrite] = {}
         # Those that stay behind a held one, with what they touch.
         self._behind: dict[str, frozenset[Scope]] = {}
+        self.all_held = False  # whatever waits is one of these two
         self.store_open = False
         self.collection: str | None = None  # one that is written to
         self.question: Query | None = None  # the last that was not answered
@@ -421,14 +422,19 @@ class Delivery:
     async def erase(self, left: Left, names: Collection[bytes]) -> Erased:
         """Take somebody's writes out of the queue; what failed is looked at again, in its order."""
         self._held.clear()
-        self._behind.clear()
+        self._look_again()
         return await self._queue.run(lambda: self._queue.spool.erase(left, names))
 
     def _let_go(self, ids: Sequence[str]) -> None:
         self._attempts.applied.difference_update(ids)
         for id_ in ids:
             if self._held.pop(id_, None) is not None:
-                self._behind.clear()  # some of them may go now; they are looked at again, in their order
+                self._look_again()
+
+    def _look_again(self) -> None:
+        """Some of those that stay behind may go now: in their order; until that is known, nobody reads past them."""
+        self._behind.clear()
+        self.all_held = False
 
 
 def backoff_delay(backoff: tuple[float, float], fails: int) -> float:

@@ -69,6 +69,7 @@ class SpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How much waits, how much was given up, and what it takes on disk."""
 
     directory: str
+    store: str = ""  # that they are for, as far as that is known
     waiting: int = 0
     dead: int = 0
     bad_lines: int = 0
@@ -233,6 +234,7 @@ class QueueNames:
         self.directory = directory
         self.dead = directory / "failed_events.dead.jsonl"
         self.bad = directory / "failed_events.bad.jsonl"
+        self.store = directory / "failed_events.store"  # names the store that everything here is for
 
     def active(self, slot: int) -> Path:
         """The file that slot writes to."""
@@ -241,6 +243,11 @@ class QueueNames:
     def lock(self, slot: int) -> Path:
         """The file whose lock says that the slot is in use."""
         return self.directory / f".failed_events.{slot}.lock"
+
+    @property
+    def locks(self) -> list[Path]:
+        """The files of all slots' locks."""
+        return list(self.directory.glob(".failed_events.[0-9]*.lock"))
 
     def next_part(self, slot: int) -> Path:
         """A name for the active file once it is full."""

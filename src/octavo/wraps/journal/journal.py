@@ -358,7 +358,8 @@ class Journal(Wrap):
             )
         if self._loop is not loop:
             raise StoreError(
-                "this Journal belongs to another event loop; make one for each, or use octavo.util.sync.Portal"
+                "this memory belongs to another event loop, the one it was first used in; use Memory, which serves all of "
+                "them, or open an AsyncMemory, or a Journal, in each"
             )
 
     async def _open(self) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Scope
+from octavo.util.words import pluralize
 from octavo.wraps.attempts import wait_for_event
 from octavo.wraps.journal.delivery import Delivery, Queue, backoff_delay, describe_error
 
@@ -46,8 +47,9 @@ class Replay:
         self.next_try_at: datetime | None = None
         self._doubt = False  # a question was not answered
         self._readable = True  # the last question was answered, as far as anybody knows
-        self._all_held = False  # whatever waits failed by itself, or stays behind such a one
         self._fails = 0
+        self._warned = False  # the log says that the store is away
+        self._told = 0  # queued writes that were stored when the log last said so
         self._asked: list[asyncio.Future[None]] = []  # those who wait for an attempt right now
         self._door = asyncio.Event()  # new writes may go on
         self._door.set()
@@ -112,7 +114,7 @@ class Replay:
     def _may_read(self, scope: Scope | None) -> bool:
         if not self._queue.waiting and self._queue.idle:
             return self._readable  # a store that takes no write, and lacks none, is read all the same
-        return self._all_held and scope is not None and not self._delivery.blocks(frozenset([scope]))
+        return self._delivery.all_held and scope is not None and not self._delivery.blocks(frozenset([scope]))
 
     async def try_now(self) -> int:
         """Try at once, whatever the backoff says; answer how many writes reached the store."""
@@ -241,7 +243,7 @@ class Replay:
 
     def _fall_behind(self) -> None:
         self.behind = True
-        self._all_held = False
+        self._delivery.all_held = False
         if self.state != "down":
             self.state = "recovering"
             self._try_at = 0.0
@@ -252,8 +254,9 @@ class Replay:
         if self.state != "down":
             what = f"queued in {self._queue.spool.directory}" if self._queue.error is None else "refused"
             _log.warning("the store cannot be written to; writes are %s: %s", what, self.last_error)
+            self._warned = True
         self.behind = True
-        self._all_held = False
+        self._delivery.all_held = False
         self.state = "down"
         seconds = backoff_delay(self._backoff, self._fails)
         self._fails += 1
@@ -265,8 +268,11 @@ class Replay:
 
     def _note_up(self) -> None:
         if self.behind:
-            _log.info("the store answers, and nothing is queued any more")
-        self.behind = self._all_held = False
+            stored = pluralize(self._delivery.replayed - self._told, "queued write")
+            level = logging.WARNING if self._warned else logging.INFO
+            _log.log(level, "the store answers, and nothing is queued any more; %s stored", stored)
+        self._told, self._warned = self._delivery.replayed, False
+        self.behind = self._delivery.all_held = False
         self.state = "up"
         self._readable = True
         self._fails = 0
@@ -279,7 +285,7 @@ class Replay:
         """Nothing can be brought before then; if all that waits was looked at, readers whom it does not concern may pass."""
         self._fails = 0
         self._try_at = due
-        self._all_held = not self._queue.spool.unread
+        self._delivery.all_held = not self._queue.spool.unread
         self._tell_readers()
 
     def _tell_readers(self) -> None:

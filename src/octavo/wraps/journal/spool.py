@@ -1,5 +1,6 @@
 """The queue of a directory that several processes may share: one slot each, and the slots of those that have died."""
 
+import logging
 import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -14,8 +15,9 @@ from msgspec.structs import asdict, replace
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
-from octavo.util.disk import FileLock
+from octavo.util.disk import FileLock, replace_file, sync_folder
 from octavo.util.file_modes import make_folder
+from octavo.util.words import folder_name
 from octavo.wraps.journal.files import (
     DeadLetter,
     DeadLetters,
@@ -33,16 +35,22 @@ from octavo.wraps.journal.files import (
 )
 from octavo.wraps.journal.log import Limits, Log, claim
 
+_log = logging.getLogger("octavo.journal")
+_LOCK_SECONDS = 10.0  # whoever holds the folder's lock looks at a few files; longer than this it is stuck
 _LONGEST_ERROR = 2000  # characters of an error that are kept with a write
 
 
 class Spool:
-    """Writes that wait for their store, in order, on disk. Its methods block."""
+    """Writes that wait for their store, in order, on disk. Its methods block.
+
+    Where the store is named, a folder that holds writes for another one is left alone, and a subfolder used.
+    """
 
     def __init__(
         self,
         directory: str | Path,
         *,
+        store: str = "",
         max_in_memory: int = 1000,
         spill_batch_size: int = 200,
         max_file_bytes: int = 10 * 2**20,
@@ -63,10 +71,9 @@ class Spool:
         if durability not in get_args(Durability):
             raise ConfigError(f'durability must be "fsync", "flush" or "memory"; got {durability!r}')
         self._limits = Limits(**given, max_backups=max_backups, durability=durability)
-        self.directory = Path(directory)
-        self._names = QueueNames(self.directory)
-        self._quarantine = SharedFile(self._names.bad, sync=durability == "fsync")
-        self.dead = DeadLetters(self._names.dead, self._quarantine)
+        self._root = Path(directory)
+        self._store = store
+        self._use_folder()
         self._logs: list[Log] = []  # the first is this process's own
         self._mutex = threading.RLock()
         self._process = 0  # that has opened it
@@ -81,8 +88,8 @@ class Spool:
                 return
             with translate_errors(self.directory):
                 try:
-                    make_folder(self.directory)
-                    self._logs = [self._open_log(*claim(self._names))]
+                    make_folder(self._root)
+                    self._logs = [self._open_log(*self._claim())]
                 except (PermissionError, NotADirectoryError, FileExistsError) as error:
                     raise ConfigError(
                         f"the failure queue cannot use {self.directory}: {error.strerror}; "
@@ -226,6 +233,30 @@ class Spool:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _use_folder(self) -> None:
+        self.directory = find_folder(self._root, self._store)
+        self._names = QueueNames(self.directory)
+        self._quarantine = SharedFile(self._names.bad, sync=self._limits.durability == "fsync")
+        self.dead = DeadLetters(self._names.dead, self._quarantine)
+
+    def _claim(self) -> tuple[int, FileLock]:
+        """A slot in the folder of this store, which says so from now on; one at a time decides whose a folder is."""
+        if not self._store:
+            return claim(self._names)
+        with FileLock(self._root / ".failed_events.store.lock").hold(_LOCK_SECONDS):
+            self._use_folder()
+            if self.directory != self._root:
+                make_folder(self.directory)
+                if holds_writes(self._root):
+                    _log.warning(
+                        "%s holds writes for %s; those for %s wait in %s. If it has moved: octavo queue replay --redirect --dir %s",
+                        self._root, named_store(self._root), self._store, self.directory, self._root,
+                    )  # fmt: skip
+            if named_store(self.directory) != self._store:
+                replace_file(self._names.store, [self._store.encode()])
+                sync_folder(self.directory)
+            return claim(self._names)
+
     def _open_log(self, slot: int, lock: FileLock) -> Log:
         log = Log(self._names, slot, lock, self._quarantine, self._limits)
         log.open()
@@ -256,6 +287,35 @@ def _id(entry: Waiting) -> str:
 # --- looking without touching, while services run
 
 
+def named_store(directory: Path) -> str:
+    """The store that a folder's writes are for; "" where nobody said."""
+    try:
+        return QueueNames(directory).store.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def find_folder(directory: Path, store: str) -> Path:
+    """The folder for a store's writes: this one, unless it is another's. From then on that store has a subfolder of its own."""
+    own = directory / folder_name(store, store)
+    if os.path.isdir(own):  # noqa: PTH112 - which is False where nobody may look
+        return own
+    if not store or named_store(directory) in ("", store):
+        return directory
+    taken = holds_writes(directory) or any(map(_is_held, QueueNames(directory).locks))
+    return own if taken else directory
+
+
+def holds_writes(directory: Path) -> bool:
+    """Whether something waits there, or was given up."""
+    names = QueueNames(directory)
+    for path in [names.dead, *(path for paths in names.slots().values() for path in paths)]:
+        with suppress(FileNotFoundError):
+            if path.stat().st_size:
+                return True
+    return False
+
+
 def inspect(directory: str | Path) -> SpoolStatus:
     """What waits in all slots, what was given up, what was damaged; read only, safe while services run."""
     names = QueueNames(Path(directory))
@@ -273,6 +333,7 @@ def inspect(directory: str | Path) -> SpoolStatus:
     quarantine = SharedFile(names.bad)
     return SpoolStatus(
         directory=str(directory),
+        store=named_store(Path(directory)),
         waiting=sum(slot.waiting for slot in slots),
         dead=DeadLetters(names.dead, quarantine).count,
         bad_lines=quarantine.count,
