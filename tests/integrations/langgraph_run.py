@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, PutOp,
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from octavo import AsyncMemory, open_store
+from octavo import AsyncMemory, InvalidRecord, open_store
 from octavo.integrations.langgraph import OctavoSaver, OctavoStore
 from octavo.integrations.langgraph import store as store_module
 from octavo.kernel.ids import now
@@ -146,6 +146,10 @@ async def namespaces(url):
                 await store.aput(wrong, "k", {})
             except InvalidNamespaceError:
                 refused.append(wrong)
+        try:
+            await store.aput(("a",), "k", "text")
+        except InvalidRecord as error:
+            told["text"] = str(error)
         return {**told, "refused": refused}
 
 

@@ -46,6 +46,7 @@ def test_namespaces(told):
     assert names["depth"] == [["a", "x"], ["ab", "x"], ["b", "x"]]
     assert [name for name, _, _ in names["searched"]] == names["prefix"]
     assert names["refused"] == [["a.b"], [], [""]]
+    assert names["text"] == "value must be a dict, such as {'text': …}; got 'text'"
 
 
 def test_what_is_written_again(told):

@@ -80,10 +80,7 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     since, until = _times(asked)
     named = _drop_none(**_owner(asked), event_type=kind, start_time=since, end_time=until)
     async with _open_named(call.existing_store()) as store:
-        found = await store.retrieve(**named, limit=limit)
-        _Rows(call).show(found)
-    if not found:
-        call.say("no such event", err=True)
+        _Rows(call).show_found(await store.retrieve(**named, limit=limit))
     return 0
 
 
@@ -160,9 +157,7 @@ async def search_command(
                 )
             named["whole_words"] = True
         found = await store.search(query, limit=limit, **named)
-        _Rows(call).show(found or [])
-    if not found:
-        call.say("no such event", err=True)
+        _Rows(call).show_found(found or [])
     return 0 if found else 1
 
 
@@ -245,6 +240,12 @@ class _Rows:
     def __init__(self, call: CommandCall) -> None:
         self._call = call
         self._widths = [0, 0, 0]  # of the columns: as wide as what was seen so far
+
+    def show_found(self, events: Sequence[AgentEvent]) -> None:
+        """Print what was found, or that nothing was."""
+        self.show(events)
+        if not events:
+            self._call.say("no such event", err=True)
 
     def show(self, events: Sequence[AgentEvent]) -> None:
         """Print these events."""

@@ -107,6 +107,11 @@ class AsyncMemory:
         self._recall = Recall(layers.store)
         self._pending = PendingFacts(layers)
 
+    def __deepcopy__(self, memo: object) -> Self:
+        raise TypeError(
+            "a memory holds connections and cannot be copied; share it, or open another on the same URL"
+        )
+
     @property
     def store(self) -> Store:
         """Where everything is kept."""
@@ -130,6 +135,7 @@ class AsyncMemory:
         the agent's own memory, and the facts are those in what the agent said.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
+        whose.check_storable()
         speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
         told = checking.metadata(metadata)
         said = read_messages(messages, speaker=speaker, metadata=told)

@@ -37,7 +37,7 @@ _LARGE = "more than the 16777216 a record may have"
 RECORDS: tuple[tuple[dict[str, Any], str], ...] = (
     *(({name: bad}, f"{name} {said}") for name in ("id", "kind") for bad, said in BAD_NAMES),
     *(({"marks": ("ok", bad)}, f"mark {said}") for bad, said in BAD_NAMES),
-    *(({"scope": {name: bad}}, f"scope {said}") for name in ("user", "agent", "session") for bad, said in BAD_NAMES),
+    *(({"scope": {name: bad}}, f"{name} {said}") for name in ("user", "agent", "session") for bad, said in BAD_NAMES),
     *(({"scope": {"tenant": bad}}, f"tenant {said}") for bad, said in BAD_TEXTS),
     *(({"text": bad}, f"text {said}") for bad, said in BAD_TEXTS),
     *(({name: {"a": {"b": [bad]}}}, f"{name} {said}") for name in ("data", "metadata") for bad, said in BAD_TEXTS),
