@@ -203,12 +203,23 @@ def seal(record: Record) -> StoredRecord:
     except InvalidRecord as error:
         raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from None
     except (TypeError, AttributeError) as error:
-        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from error
+        wrong = _name_no_text(record) or error
+        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {wrong}") from error
     return StoredRecord(
         record.collection, id_, kind, scope, scope_key, text, data_json, metadata_json, marks,
         created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, scope_key),
         facts,
     )  # fmt: skip
+
+
+def _name_no_text(record: Record) -> str:
+    """What should be a text of the record and is none."""
+    scope = {name: getattr(record.scope, name, None) or "" for name in ("tenant", "user", "agent", "session")}
+    texts = {"id": record.id, "kind": record.kind, **scope, "text": record.text}
+    wrong = (
+        f"{name} must be a text; got {value!r}" for name, value in texts.items() if not isinstance(value, str)
+    )
+    return next(wrong, "")[:200]
 
 
 def _shorten(value: Any) -> str:

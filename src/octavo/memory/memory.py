@@ -242,7 +242,9 @@ class AsyncMemory:
         What was changed again since is left as it is, and named in `kept`. A dry run says what would be taken back.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
-        return await UndoMany(self.layers, whose, reason, dry_run=dry_run).run(add, _moment(since), undo)
+        return await UndoMany(self.layers, whose, reason, dry_run=dry_run).run(
+            add, checking.moment("since", since), undo
+        )
 
     # --- finding
 
