@@ -317,12 +317,12 @@ def _check_scope(scope: Scope) -> tuple[Scope, str]:
 
 
 def is_name(value: str) -> bool:
-    """Whether every store would take this as the name of a user, an agent or a session."""
+    """Whether this can be the name of a user, an agent or a session: text that every store would take, not blank."""
     try:
         check_name("name", value)
     except InvalidRecord:
         return False
-    return value != ""
+    return value.strip() != ""
 
 
 def check_name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
