@@ -321,6 +321,9 @@ async def second_graph(store, saver):
     told["resumed"] = (await graph(asking, checkpointer=saver).ainvoke(Command(resume="yes"), config))["said"]
     threads = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
     told["threads"] = sorted(threads & {"monday", "ask", "same"})
+    await saver.adelete_thread(None)  # a thread of that name, if there is one, and not all threads
+    await saver.aprune([None], strategy="delete")
+    told["left"] = len([each async for each in saver.alist(THREAD)])
     await saver.adelete_thread("monday")
     told["deleted"] = [await saver.aget_tuple(THREAD), [each async for each in saver.alist(THREAD)]]
     return told
