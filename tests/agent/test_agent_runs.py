@@ -272,6 +272,7 @@ async def test_without_memory():
     ("given", "words"),
     [
         ({"name": ""}, "an agent needs a usable name"),
+        ({"name": "  "}, "an agent needs a usable name"),
         ({"name": "x" * 300}, "an agent needs a usable name"),
         ({"model_adapter": "gpt"}, "must have a method `complete`"),
         ({"memory_store": "sqlite:///x.db"}, "must be a BaseMemoryStore"),

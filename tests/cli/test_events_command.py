@@ -81,6 +81,13 @@ def ids(lines: str) -> list[str]:
     return [AgentEvent.from_json(line).event_id for line in lines.splitlines()]
 
 
+def test_columns_are_straight_where_a_character_is_two_wide(events):
+    fill(said(1, event_id="evt_x", agent_name="潜水员小组", timestamp=NOON - timedelta(1)))
+    first, second = events("list").stdout.splitlines()[:2]
+    assert "  潜水员小组  s0  {" in first  # ten columns
+    assert "  assistant   s0  {" in second
+
+
 def test_list(events):
     """Rows for people, whole events as lines of JSON for programs; the newest last."""
     told = events("list")

@@ -41,6 +41,12 @@ def test_the_user_that_is_not_named_is_one_user(octavo, told):
     assert DEFAULT_USER in octavo("list").stdout
 
 
+def test_nobody_is_asked_about_erasing_nothing(octavo, told, nurse):
+    done = octavo("forget", "--user", "nobody")
+    assert (done.exit_code, "for good?" in done.stderr) == (0, False)
+    assert done.stdout.startswith("nothing of that is kept\n")
+
+
 def test_a_line_when_there_is_nothing(octavo, told, nurse):
     assert octavo("list").stdout == f"no memory of “{DEFAULT_USER}”\n"
     assert octavo("list", "--user", "lin", "--layer", "event").stdout == "no such memory of “lin”\n"

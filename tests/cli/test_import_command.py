@@ -37,6 +37,8 @@ def test_a_dry_run_writes_nothing(octavo):
         (("import", "."), "is a folder; --from says what it holds"),
         (("export", "sqlite:///octavo.db", "no/where.jsonl"), "to write where.jsonl to; make it first"),
         (("list", "--store", "file://no/where"), "there is no store at no/where"),
+        (("import", "talk.jsonl", "--from", "chat-jsonl", "--user", " "), "--user must be a name"),
+        (("import", "talk.jsonl", "--from", "chat-jsonl", "--session", ""), "--session must be a name"),
         (("import", "https://example.com/x.json", "--from", "chatgpt"), "nothing is fetched"),
         (("import", "talk.jsonl", "sqlite:///a.db", "--store", "sqlite:///b.db"), "two stores are named"),
         (("export", "--format", "markdown-folder"), "needs the name of a folder"),

@@ -73,6 +73,13 @@ def test_status_and_list_need_no_store(octavo, files):
     assert "md/world.md: it is a folder" in told.stderr
 
 
+def test_a_line_where_there_is_nothing(octavo, files):
+    octavo("vault", "sync", *WHERE)
+    assert octavo("vault", "list", "people", *WHERE).stderr == "no such document\n"
+    told = octavo("vault", "list", "--versions", "users/lin", *WHERE)
+    assert (told.exit_code, told.stderr) == (0, "nothing that “users/lin” said before is kept\n")
+
+
 def test_a_store_that_is_down(octavo, files):
     told = octavo("vault", "sync", "--root", "vault", "--store", "postgresql://lin:hunter2@127.0.0.1:1/none")
     assert told.exit_code == 1

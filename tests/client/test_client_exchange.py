@@ -150,6 +150,15 @@ def test_which_error(call, status, asking, kind):
         assert len(server.asked) == 1
 
 
+def test_a_proxy_that_sends_callers_on(call):
+    """As from http to https; nothing is sent there, and the error says where that is."""
+    with (
+        serving((301, {"Location": "https://memory.example.com/search"}, b"")) as server,
+        pytest.raises(StoreError, match=r"on to https://memory\.example\.com/search; give the server there"),
+    ):
+        call(server.url, "remember", "a", user_id="u")
+
+
 def test_a_reason_that_is_no_sentence_is_told_as_it_is(call):
     """A server of another kind may refuse with a list."""
     wrong = [{"loc": ["body", "content"], "msg": "Field required"}]

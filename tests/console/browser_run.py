@@ -81,6 +81,9 @@ def pages(browser):
     seen["chinese"] = [page.locator("html").get_attribute("lang"), page.locator("h1").inner_text()]
     page.get_by_role("link", name="English").click()
     seen["switched"] = [page.locator("html").get_attribute("lang"), page.locator("h1").inner_text()]
+    page.goto(f"{OPEN}/console/search")
+    tops = "[...document.querySelectorAll('form.line label:not(.check)')].map(e => e.getBoundingClientRect().top)"
+    seen["lines of labels"] = len(set(page.evaluate(tops)))
     page.context.close()
 
 

@@ -172,6 +172,11 @@ def test_two_languages(seen):
     assert seen["switched"] == ["en", "People"]
 
 
+def test_labels_of_a_form_stand_on_one_line(seen):
+    """A list or a date is no higher than a text; of seven fields the last has a line of its own."""
+    assert seen["lines of labels"] <= 2
+
+
 def test_light_and_dark(seen):
     assert seen["background light"] == "rgb(255, 255, 255)"
     assert seen["background dark"] == "rgb(21, 24, 27)"

@@ -165,6 +165,21 @@ def test_what_does_not_fit_is_said_as_a_page(browser):
     browser.page("/search?q=x&user=lin&as_of=never", 422)
 
 
+@pytest.mark.parametrize(
+    ("form", "page"),
+    [
+        ("/people/a%2Fb%20计/memories", "/people/a%2Fb%20%E8%AE%A1"),
+        ("/memories/x/reject", "/memories/x"),
+        ("/access/keys/x/revoke", "/access"),
+        ("/undo/x", ""),
+    ],
+)
+def test_the_address_of_a_form_leads_to_the_nearest_page(browser, form, page):
+    """It stays in the browser's line after an error, and the link to the other language leads to it."""
+    told = browser.get(f"/console{form}")
+    assert (told.status_code, told.headers["location"]) == (303, f"/console{page}")
+
+
 def test_a_memory_shows_the_message_it_was_made_from(url, browser):
     with Memory(url) as memory:
         made = memory.add("I live in Berlin.", user_id="lin", session_id="monday")

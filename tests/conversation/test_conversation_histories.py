@@ -141,6 +141,14 @@ def test_what_cannot_be_kept_is_refused_whole(lasting):
     assert said(lasting.open().messages) == ["kept"]
 
 
+def test_what_is_no_message_is_refused(histories):
+    history = histories.open()
+    for bad in (None, "text", {"role": "user", "content": "x"}):
+        with pytest.raises(TypeError, match="a history is made of messages; got "):
+            history.add_message(bad)
+    assert history.messages == []
+
+
 def test_writers_at_once_lose_nothing(lasting):
     """Four objects on one conversation, one thread each: every message of each is there, in its own order."""
     first = lasting.open()

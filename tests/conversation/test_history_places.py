@@ -19,6 +19,7 @@ from octavo.conversation import (
     RedisChatMessageHistory,
     StoreChatMessageHistory,
 )
+from octavo.integrations.sessions import SessionItems
 from octavo.util.sync import shared_portal
 from octavo.wraps import Wrap
 
@@ -246,5 +247,11 @@ class TestStore:
     def test_bad_arguments(self):
         with pytest.raises(TypeError, match="session_id is a string"):
             StoreChatMessageHistory("memory://", 1)
+        with pytest.raises(TypeError, match="session_id is a string; got None"):
+            StoreChatMessageHistory("memory://", None)  # would show, and clear, all sessions of the user
+        with pytest.raises(TypeError, match="session_id is a string; got None"):
+            SessionItems("memory://", None)
+        with pytest.raises(TypeError, match="session_id is a string; got None"):
+            SessionItems("memory://", "monday").for_session(None)
         with pytest.raises(ConfigError):
             StoreChatMessageHistory("nowhere", "s")

@@ -158,5 +158,13 @@ def test_an_exact_count_from_a_tokenizer_file(tmp_path):
 def test_bad_settings():
     with pytest.raises(ValueError, match="max_token_limit"):
         ConversationTokenBufferMemory(max_token_limit=-1)
+    with pytest.raises(
+        TypeError, match="count_tokens must answer how many tokens a text has, a number; it answered 'x'"
+    ):
+        ConversationTokenBufferMemory(count_tokens=lambda _: "x").save_context(
+            {"input": "a"}, {"output": "b"}
+        )
+    with pytest.raises(TypeError, match="chat_memory is a history, such as StoreChatMessageHistory"):
+        ConversationTokenBufferMemory(chat_memory="sqlite:///octavo.db")
     with pytest.raises(TypeError, match="a language model has invoke"):
         ConversationTokenBufferMemory("gpt")

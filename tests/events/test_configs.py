@@ -61,6 +61,11 @@ def test_unknown_keys_are_refused(store):
         (SQLiteMemoryStore, {"db_path": 5}, "db_path"),
         (MySQLMemoryStore, {"port": "secret-in-the-wrong-place"}, "port"),
         (RedisMemoryStore, {"ttl": 0}, "ttl"),
+        (
+            SQLiteMemoryStore,
+            "sqlite:///secret.db",
+            "is a dict of db_path, wal_mode, retention; EventStore takes a URL",
+        ),
     ],
 )
 def test_bad_values(store, config, said):

@@ -209,6 +209,35 @@ async def test_claude(written):
         assert said[2].metadata["attachments"][0]["extracted_content"] == "Satay"
 
 
+@pytest.mark.parametrize("kind", ["gz", "no gz", "zip"])
+async def test_a_file_that_was_cut_short_is_told(kind, tmp_path):
+    """A download that broke off ends in a sentence, with all that can be read of it."""
+    line = json.dumps({"role": "user", "content": "I sew sails."}) + "\n"
+    path = tmp_path / f"talk.jsonl.{'zip' if kind == 'zip' else 'gz'}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("talk.jsonl", line * 3)
+        path.write_bytes(path.read_bytes().replace(b"sails", b"SAILS"))
+    else:
+        path.write_bytes(line.encode() if kind == "no gz" else gzip.compress(line.encode() * 3)[:-6])
+    told = await preview(reader("chat-jsonl", path, user="ode"))
+    assert (told.bad, "it is damaged or cut short" in told.unreadable[0].reason) == (1, True)
+    path = tmp_path / "export.zip"
+    path.write_bytes(b"PK\x03\x04 and no more")
+    with pytest.raises(ConfigError, match="is no whole zip; get it once more"):
+        await preview(reader("chatgpt", path))
+
+
+async def test_values_of_mem0_that_are_none(tmp_path):
+    path = tmp_path / "all.json"
+    path.write_text(
+        json.dumps({"results": ["text", {"memory": 7}, {"id": 5, "memory": "Rows", "user_id": 7}]})
+    )
+    told = await preview(reader("mem0", path))
+    assert [each.reason for each in told.unreadable] == ["it has no `memory`, so it is no memory of mem0"] * 2
+    assert [each.user for each in told.samples] == ["7"]
+
+
 async def test_mem0(written, tmp_path):
     url = f"sqlite:///{tmp_path / 'octavo.db'}"
     async with open_store(url) as store:
@@ -302,6 +331,15 @@ async def test_markdown(written):
             "Uses pnpm\n - never npm",
         ]
         assert found["Lives in Berlin"] == {"file": "notes.md", "heading": "Notes"}
+
+
+async def test_hidden_notes_are_not_read(tmp_path):
+    """What was thrown away in an editor lies in a hidden folder of its notes."""
+    for name in ("kept.md", ".trash/gone.md", "a/.obsidian/own.md", ".hidden.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"- {name}\n")
+    told = await preview(reader("markdown", tmp_path))
+    assert {each.text for each in told.samples if each.collection == "profile"} == {"kept.md"}
 
 
 async def test_a_memory_folder(written):

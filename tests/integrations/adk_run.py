@@ -156,6 +156,11 @@ async def at_odds(store):
     told = [len(session.events), len((await sessions.get_session(**where)).events)]
     late = Event(author="user", content=content("two"), invocation_id="i")
     await sessions.delete_session(app_name="odd", user_id="lin", session_id="none")
+    for nobody in ({"user_id": None}, {"session_id": None}):
+        try:
+            await sessions.delete_session(**{**where, **nobody})
+        except TypeError as error:
+            told.append("user_id and session_id are strings" in str(error))
     for stale, gone in ((other, False), (session, True)):
         if gone:
             await sessions.delete_session(**where)

@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, PutOp,
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
-from octavo import AsyncMemory, open_store
+from octavo import AsyncMemory, InvalidRecord, open_store
 from octavo.integrations.langgraph import OctavoSaver, OctavoStore
 from octavo.integrations.langgraph import store as store_module
 from octavo.kernel.ids import now
@@ -146,6 +146,10 @@ async def namespaces(url):
                 await store.aput(wrong, "k", {})
             except InvalidNamespaceError:
                 refused.append(wrong)
+        try:
+            await store.aput(("a",), "k", "text")
+        except InvalidRecord as error:
+            told["text"] = str(error)
         return {**told, "refused": refused}
 
 
@@ -317,6 +321,9 @@ async def second_graph(store, saver):
     told["resumed"] = (await graph(asking, checkpointer=saver).ainvoke(Command(resume="yes"), config))["said"]
     threads = {each.config["configurable"]["thread_id"] async for each in saver.alist(None)}
     told["threads"] = sorted(threads & {"monday", "ask", "same"})
+    await saver.adelete_thread(None)  # a thread of that name, if there is one, and not all threads
+    await saver.aprune([None], strategy="delete")
+    told["left"] = len([each async for each in saver.alist(THREAD)])
     await saver.adelete_thread("monday")
     told["deleted"] = [await saver.aget_tuple(THREAD), [each async for each in saver.alist(THREAD)]]
     return told

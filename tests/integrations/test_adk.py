@@ -39,7 +39,7 @@ def test_the_answers_are_those_of_the_session_service_of_adk(told):
 
 def test_what_is_refused(told):
     """The same event again changes nothing; a session that others have changed since, or that is gone, takes no event."""
-    assert told["first"]["odds"] == [1, 1, "StaleSessionError", "SessionNotFoundError", ["new"]]
+    assert told["first"]["odds"] == [1, 1, True, True, "StaleSessionError", "SessionNotFoundError", ["new"]]
 
 
 def test_memory(told):

@@ -46,6 +46,7 @@ def test_namespaces(told):
     assert names["depth"] == [["a", "x"], ["ab", "x"], ["b", "x"]]
     assert [name for name, _, _ in names["searched"]] == names["prefix"]
     assert names["refused"] == [["a.b"], [], [""]]
+    assert names["text"] == "value must be a dict, such as {'text': …}; got 'text'"
 
 
 def test_what_is_written_again(told):
@@ -98,6 +99,7 @@ def test_a_graph_goes_on_in_another_process(told):
     assert second["found"] == ["turn-4"]
     assert second["resumed"] == ["go", "approved: yes", "side"]
     assert second["threads"] == ["ask", "monday", "same"]
+    assert second["left"] > 5
     assert second["deleted"] == [None, []]
 
 

@@ -274,6 +274,7 @@ async def test_each_access_includes_the_weaker(keys):
         ("n" * (MAX_NAME_BYTES + 1), {}, str(MAX_NAME_BYTES)),
         ("nul\0", {}, "text"),
         ("a", {"access": "root"}, "read, write, admin"),
+        ("a", {"user": " "}, "a user's name"),
         ("a", {"tenant": "t" * (MAX_TENANT_BYTES + 1)}, "tenant"),
         ("a", {"tenant": "\ud800"}, "tenant"),
         ("a", {"tenant": "\0"}, "tenant"),

@@ -42,6 +42,11 @@ def test_create_list_revoke(octavo):
     assert re.search(rf"  revoked {at}\n", octavo("keys", "list", "--store", URL).stdout)
 
 
+def test_it_says_which_store_has_the_key(octavo):
+    """A server of another folder or of other settings would refuse the key."""
+    assert ", kept in sqlite:///octavo.db;" in octavo("keys", "create", "laptop").stderr
+
+
 def test_the_whole_key_names_its_id(octavo):
     key = octavo("keys", "create", "leaked", "-q", "--store", URL).output.strip()  # nothing else with --quiet
     assert KEY.fullmatch(key)

@@ -26,6 +26,7 @@ REFUSED = {
     "give user_id or agent_id$": {"user_id": None},
     "not both": {"agent_id": "bot"},
     "user_id must be a name": {"user_id": ""},
+    "user_id must be a name; got '  '": {"user_id": "  "},
     "bytes long": {"user_id": "x" * 256},
     "unknown layer 'events'; known: profile, event": {"layer": "events"},
     "unknown layer None": {"layer": None},

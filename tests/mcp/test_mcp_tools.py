@@ -307,6 +307,17 @@ async def test_prompts(quick_memory, connect):
             await call.client.get_prompt("nothing")
 
 
+async def test_prompts_are_in_the_language_of_the_memory(quick_memory, connect):
+    async with connect(quick_memory) as call:
+        await call("remember", text="我住在泉州，养了两只猫。")
+        for name, more in (("what_do_you_know_about_me", {}), ("start_with_my_context", {"topic": "猫"})):
+            [message] = (await call.client.get_prompt(name, more)).messages
+            said = message.content.text
+            assert ("泉州" in said, "remember" in said) == (True, False)
+        [message] = (await call.client.get_prompt("start_with_my_context", {"topic": "my cats"})).messages
+        assert message.content.text.startswith("Here is what you remember about me.")
+
+
 async def test_mem0s_names(memory, connect):
     await memory.add("I live in Rome.", user_id="bob")
     [hidden] = await memory.get_all(user_id="bob")

@@ -117,7 +117,7 @@ def test_errors_are_those_of_the_client(told):
     assert errors["unknown id"][0::2] == ["MemoryNotFoundError", "not_found"]
     for asked in ("nobody", "nobody added"):
         assert errors[asked][0::2] == ["ValidationError", "invalid"]
-        assert "give user_id, agent_id or run_id" in errors[asked][1]
+        assert "user_id: whose memory? give user_id, agent_id or run_id" in errors[asked][1]
     hosted = {*errors} - {"wrong key", "unknown id", "nobody", "nobody added"}
     for asked in hosted:
         assert errors[asked][2] == "unsupported", asked

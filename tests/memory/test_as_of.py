@@ -62,6 +62,13 @@ async def test_answers_of_then(memory, store, tenant):
         await memory.search("x", everyone=True, as_of=first)
 
 
+async def test_a_moment_that_is_none_is_named(memory):
+    with pytest.raises(InvalidQuery, match="since must be a datetime; got '2020'"):
+        await memory.undo_all(since="2020")
+    with pytest.raises(InvalidQuery, match="as_of must be a datetime; got '2020'"):
+        await memory.search("x", as_of="2020")
+
+
 async def test_undo_of_one_add(memory, store, tenant):
     """Its facts, what it changed and the message go; undone again, they are back."""
     await memory.add("I live in Berlin.", **LIN)

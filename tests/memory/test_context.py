@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octavo import AsyncMemory, Memory
+from octavo import AsyncMemory, InvalidQuery, Memory
 from octavo.chat import ChatMemory
 from octavo.kernel.model import Record
 from octavo.kernel.terms.tokens import estimate_tokens
@@ -112,6 +112,13 @@ def test_nothing_escapes(said, most, chance: random.Random):
         assert all(DATED.match(line) or line.endswith(":") for line in body)
         told = [line for line in body if line.startswith("- ")]
         assert len({line.partition(": ")[2] or line for line in told}) == len(told)
+
+
+def test_a_count_that_is_no_number():
+    with pytest.raises(
+        InvalidQuery, match="count must answer how many tokens a text has, a number; it answered 'many'"
+    ):
+        build({"profile": _facts(1)}, "en", 100, lambda _: "many")
 
 
 def test_a_real_tokenizers_whims():

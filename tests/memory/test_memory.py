@@ -1,5 +1,6 @@
 """Add, search and look: what the front door promises, on every store."""
 
+import copy
 from functools import partial
 
 import pytest
@@ -73,6 +74,22 @@ async def test_nobody_crosses(memory):
         await memory.search("x", user_id="lin", everyone=True)
     with pytest.raises(InvalidQuery, match="user_id must be a name"):
         await memory.search("x", user_id="")
+
+
+@pytest.mark.parametrize("name", ["user_id", "agent_id", "session_id"])
+async def test_a_name_that_no_store_keeps(memory, name):
+    """The refusal names the caller's own word for it; to ask for such a name just finds nothing."""
+    with pytest.raises(InvalidRecord, match=rf"^{name} is 5000 bytes long, at most 255 are kept"):
+        await memory.add("I keep bees.", **{name: "x" * 5000})
+    assert await memory.search("bees", **{name: "x" * 5000}) == []
+    with pytest.raises(InvalidQuery, match=f"^{name} must be a name; got '  '"):
+        await memory.add("I keep bees.", **{name: "  "})
+
+
+async def test_a_memory_cannot_be_copied(memory):
+    """Half a copy of an event loop would complain when it is collected."""
+    with pytest.raises(TypeError, match="share it, or open another"):
+        copy.deepcopy(memory)
 
 
 async def test_a_session_is_searched_alone(memory):

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from types import SimpleNamespace
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import openai
 import pytest
@@ -349,6 +350,25 @@ async def test_a_client_that_cannot_be_closed(awaited, url):
         await closing
     with pytest.raises(StoreClosed):
         client.memory.search("x")
+
+
+@pytest.mark.parametrize("path", ["chat.completions", "responses"])
+@pytest.mark.parametrize("mock", [None, Mock, MagicMock, AsyncMock])
+async def test_a_fake_is_awaited_where_its_calls_are(mock, path, url):
+    async def create(**_):
+        return None
+
+    if mock is None:
+        fake = SimpleNamespace(create=create)
+        for name in reversed(path.split(".")):
+            fake = SimpleNamespace(**{name: fake})
+    else:
+        fake = mock()
+    client = with_memory(fake, memory=url)
+    flushed = client.flush()
+    assert inspect.isawaitable(flushed) is (mock in (None, AsyncMock))
+    assert (await flushed if inspect.isawaitable(flushed) else flushed) is True
+    client.memory.close()
 
 
 async def test_used_like_the_client(opened, server, url):

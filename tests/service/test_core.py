@@ -177,6 +177,19 @@ async def test_a_gate_that_fails():
     assert notebook.verbs() == ["append_event", "close"]
 
 
+@pytest.mark.parametrize("answer", [None, "deliver"])
+async def test_a_gate_that_answers_no_decision(answer):
+    """It is a gate that fails, not an error of whoever handed over the observation; no gate at all lets all through."""
+    notebook, heard = Notebook(), []
+    async with Core(heard.append, gate=lambda _: answer, memory_service=notebook, close_memory=False) as core:
+        handled = await core.handle(said("hello"))
+    assert (heard, handled.gate_result.action) == ([], GateAction.SINK)
+    assert f"got {answer!r}" in handled.gate_result.reasons[0]
+    async with Core(heard.append, gate=None, memory_service=notebook) as core:
+        assert (await core.handle(said("hello"))).gate_result.action is GateAction.DELIVER
+    assert len(heard) == 1
+
+
 async def test_a_cancelled_agent():
     """A turn whose handling is cancelled ends as an error, and the cancelling goes through."""
     notebook, begun = Notebook(), asyncio.Event()

@@ -93,7 +93,7 @@ def test_let_through(fields):
         ({"metadata": {"a": HALF}}, "metadata holds half a surrogate pair"),
         ({"marks": ("\0",)}, "mark holds a NUL character"),
         ({"scope": Scope(tenant="x" * 65)}, "tenant is 65 bytes long, at most 64 are kept"),
-        ({"scope": Scope(user="é" * 128)}, "scope is 256 bytes long, at most 255 are kept"),
+        ({"scope": Scope(user="é" * 128)}, "user is 256 bytes long, at most 255 are kept"),
         ({"text": "x" * MAX_RECORD_BYTES}, "16777220 bytes are more than the 16777216 a record may have"),
         ({"seq": -1}, "seq must be 0 to 2**53 - 1; got -1"),
         ({"seq": 1.5}, "seq must be 0 to 2**53 - 1; got 1.5"),

@@ -14,6 +14,7 @@ import msgspec
 
 from octavo.cli import option
 from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
+from octavo.cli.tables import cut, pad, width
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
@@ -80,10 +81,7 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     since, until = _times(asked)
     named = _drop_none(**_owner(asked), event_type=kind, start_time=since, end_time=until)
     async with _open_named(call.existing_store()) as store:
-        found = await store.retrieve(**named, limit=limit)
-        _Rows(call).show(found)
-    if not found:
-        call.say("no such event", err=True)
+        _Rows(call).show_found(await store.retrieve(**named, limit=limit))
     return 0
 
 
@@ -160,9 +158,7 @@ async def search_command(
                 )
             named["whole_words"] = True
         found = await store.search(query, limit=limit, **named)
-        _Rows(call).show(found or [])
-    if not found:
-        call.say("no such event", err=True)
+        _Rows(call).show_found(found or [])
     return 0 if found else 1
 
 
@@ -246,6 +242,12 @@ class _Rows:
         self._call = call
         self._widths = [0, 0, 0]  # of the columns: as wide as what was seen so far
 
+    def show_found(self, events: Sequence[AgentEvent]) -> None:
+        """Print what was found, or that nothing was."""
+        self.show(events)
+        if not events:
+            self._call.say("no such event", err=True)
+
     def show(self, events: Sequence[AgentEvent]) -> None:
         """Print these events."""
         if self._call.json:
@@ -257,14 +259,14 @@ class _Rows:
             for event in events
         ]
         for column in range(3):
-            widest = max((len(row[column]) for row in rows), default=0)
+            widest = max((width(row[column]) for row in rows), default=0)
             self._widths[column] = max(self._widths[column], min(_WIDEST, widest))
         for event, row in zip(events, rows, strict=True):
             at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
-            cells = [at, *(text.ljust(width) for text, width in zip(row, self._widths, strict=True))]
+            cells = [at, *(pad(text, columns) for text, columns in zip(row, self._widths, strict=True))]
             line = escape_controls("  ".join([*cells, spell(event.data)]))
-            room = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line)
-            self._call.say(line if len(line) <= room else f"{line[: room - 1]}…")
+            room = shutil.get_terminal_size().columns if sys.stdout.isatty() else width(line)
+            self._call.say(cut(line, room))
 
 
 def _open_named(named: str) -> BaseMemoryStore:

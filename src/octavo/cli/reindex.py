@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.cli import option
 from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
-from octavo.cli.tables import time_text
+from octavo.cli.tables import pad, quote, time_text
 from octavo.config import Settings
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.kernel.model import Scope
@@ -287,13 +287,17 @@ async def list_command(call: CommandCall, folder: str | None, versions: str | No
             at = time_text(version.replaced_at)
             call.say(f"version {version.version}, {version.reason} {at}")
             call.say_lines(version.body.rstrip("\n"))
+        if not earlier:
+            call.say(f"nothing that {quote(versions)} said before is kept", err=True)
         return call.document(key=versions, versions=earlier)
     async with _open_files(call) as vault:
         listed = await vault.list(folder)
     for each in listed:
         waits = "" if each.synced else "  not synced"
-        row = f"{each.key:32} {each.kind:10} {each.updated_at:%Y-%m-%d %H:%M}"
+        row = f"{pad(each.key, 32)} {each.kind:10} {each.updated_at:%Y-%m-%d %H:%M}"
         call.say(f"{row}  version {each.version}, {pluralize(each.size, 'byte')}{waits}")
+    if not listed:
+        call.say("no such document", err=True)
     return call.document(documents=listed)
 
 

@@ -151,7 +151,8 @@ async def create_command(
     if call.quiet and not call.json:
         click.echo(created.key)
     call.say(created.key)
-    call.note(f"key {created.info.id} for {name!r}; keep it safe, it is not shown again")
+    where = mask_url(call.settings.database.dsn)
+    call.note(f"key {created.info.id} for {name!r}, kept in {where}; keep it safe, it is not shown again")
     return call.document(key=created.key, **msgspec.to_builtins(created.info))
 
 

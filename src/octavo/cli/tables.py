@@ -40,8 +40,7 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], columns: i
     widths = [min(each, _WIDEST) for each in _widths(cells)]
     widths[last] = 0  # nothing stands behind it
     return [
-        "  ".join(cell + " " * (most - width(cell)) for cell, most in zip(row, widths, strict=True)).rstrip()
-        for row in cells
+        "  ".join(pad(cell, most) for cell, most in zip(row, widths, strict=True)).rstrip() for row in cells
     ]
 
 
@@ -52,6 +51,11 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 def width(text: str) -> int:
     """How many columns of a terminal a text takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def pad(text: str, columns: int) -> str:
+    """A text that takes so many columns, or more."""
+    return text + " " * (columns - width(text))
 
 
 def cut(text: str, columns: int) -> str:

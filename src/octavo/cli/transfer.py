@@ -13,6 +13,7 @@ from octavo.cli.command import CommandCall, as_command, check_exists, pluralize,
 from octavo.cli.tables import figures
 from octavo.errors import ConfigError, OctavoError
 from octavo.importers import FORMATS
+from octavo.kernel.codec import MAX_NAME_BYTES, is_name
 from octavo.kernel.model import Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import spell
@@ -278,9 +279,14 @@ async def _import_foreign(
     from octavo.importers.values import DefaultOwner
     from octavo.importers.writing import bring, preview
 
+    for name in ("user", "session"):
+        if given[name] is not None and not is_name(given[name]):
+            raise ConfigError(
+                f"--{name} must be a name of 1 to {MAX_NAME_BYTES} bytes; got {given[name][:80]!r}"
+            )
     source, read = ImportSource.parse(named, format_), open_reader(format_)
     owner = DefaultOwner(
-        tenant=given["tenant"] or "", user=given["user"] or DEFAULT_USER, session=given["session"] or None
+        tenant=given["tenant"] or "", user=given["user"] or DEFAULT_USER, session=given["session"]
     )
     begin = partial(read, source, owner)
     if given["dry_run"]:

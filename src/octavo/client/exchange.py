@@ -286,6 +286,9 @@ class Exchange:
                     break
                 pause = again
             await asyncio.sleep(pause)
+        if reply.has_redirect_location:  # not followed: it may lead to somebody else, and would lose the body
+            there = reply.headers["location"][:200]
+            raise StoreError(f"{self._server} sends callers on to {there}; give the server there as base_url")
         if not (reply.is_success or reply.status_code in request.also):
             raise request.error(reply.status_code, reply.content, self._server)
         return self._decode(reply.content, answer)

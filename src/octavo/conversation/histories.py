@@ -15,6 +15,7 @@ from octavo.conversation.messages import (
     BaseMessage,
     HumanMessage,
     as_message,
+    check_message,
     message_from_dict,
     message_to_dict,
     messages_from_dict,
@@ -190,7 +191,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order."""
-        self.messages.extend(messages)
+        self.messages.extend(map(check_message, messages))
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return work()  # it never waits for anything

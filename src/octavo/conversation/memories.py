@@ -5,6 +5,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory
@@ -85,6 +86,10 @@ class BaseChatMemory(BaseMemory):
         ai_prefix: str = "AI",
         memory_key: str = "history",
     ) -> None:
+        if isinstance(chat_memory, str):
+            raise TypeError(
+                f"chat_memory is a history, such as StoreChatMessageHistory(url, session_id); got {chat_memory!r}"
+            )
         self.chat_memory = ChatMessageHistory() if chat_memory is None else chat_memory
         self.output_key = output_key
         self.input_key = input_key
@@ -311,7 +316,12 @@ class TokenCounting(BaseChatMemory):
         self._count = counter_of(llm, self._count_tokens)
 
     def _cost(self, message: BaseMessage) -> int:
-        return self._count(self._as_text([message]))
+        tokens = self._count(self._as_text([message]))
+        if not isinstance(tokens, Real):
+            raise TypeError(
+                f"count_tokens must answer how many tokens a text has, a number; it answered {tokens!r}"
+            )
+        return tokens
 
 
 class ConversationTokenBufferMemory(TokenCounting, PruningView):

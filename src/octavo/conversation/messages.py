@@ -145,9 +145,14 @@ _KINDS: dict[str, type[BaseMessage]] = {
 
 def message_to_dict(message: BaseMessage) -> dict[str, Any]:
     """A message as `{"type": …, "data": {…}}`, which shares nothing with it."""
+    return {"type": check_message(message).type, "data": copy.deepcopy(_fields(message))}
+
+
+def check_message(message: BaseMessage) -> BaseMessage:
+    """The message itself; what is none is TypeError."""
     if not isinstance(message, BaseMessage):
         raise TypeError(f"a history is made of messages; got {message!r}"[:300])
-    return {"type": message.type, "data": copy.deepcopy(_fields(message))}
+    return message
 
 
 def messages_to_dict(messages: Iterable[BaseMessage]) -> list[dict[str, Any]]:

@@ -103,6 +103,13 @@ class BoundStore(Twins, Closing):
         return loop
 
 
+def check_session(session_id: str) -> str:
+    """The name of one session; None, which would be all sessions of the user, is TypeError."""
+    if not isinstance(session_id, str):
+        raise TypeError(f"session_id is a string; got {session_id!r}"[:300])
+    return session_id
+
+
 B = TypeVar("B", bound=BoundStore)
 
 
@@ -132,7 +139,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
     def __init__(
         self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
     ) -> None:
-        super().__init__(url_or_store, user_id, session_id, tenant)
+        super().__init__(url_or_store, user_id, check_session(session_id), tenant)
         self.session_id = session_id
         self.user_id = user_id
         self.store = self._store

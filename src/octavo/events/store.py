@@ -323,6 +323,10 @@ class NamedStore(EventStore):
     ) -> None:
         # A key that nobody knows, or a value of the wrong type, is refused by name.
         owner, known = type(self).__name__, self.keys.__struct_fields__
+        if not isinstance(config, Mapping | None):
+            raise ConfigError(
+                f"the config of {owner} is a dict of {', '.join(known)}; EventStore takes a URL"
+            )
         given = dict(config or {})
         if unknown := [key for key in given if key not in known]:
             raise ConfigError(

@@ -61,11 +61,12 @@ def _list_memories(item: Any, position: str) -> list[tuple[str, Any]]:
 
 
 def _mem0_fact(told: Any, owner: DefaultOwner) -> Item:
+    told = told if isinstance(told, dict) else {}
     text = told.get("memory") or told.get("text") or told.get("data")
     if not isinstance(text, str):
         raise TypeError("it has no `memory`, so it is no memory of mem0")
     names = {"agent_id": told.get("agent_id"), "session_id": told.get("run_id"), "app_id": told.get("app_id")}
-    user, agent = told.get("user_id"), told.get("agent_id")
+    user, agent = (str(name) if (name := told.get(whose)) else None for whose in ("user_id", "agent_id"))
     if not user and agent:
         del names["agent_id"]
     more = {"categories": told.get("categories"), "actor_id": told.get("actor_id"), "role": told.get("role")}

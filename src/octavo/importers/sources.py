@@ -9,6 +9,7 @@ import importlib
 import json
 import sqlite3
 import zipfile
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ _MOST_ITEM = 1 << 28  # characters: what is longer is no conversation
 _ROWS = 500  # read at once
 _NAMES = "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = "
 _BETWEEN = " \t\r\n,"
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 
 
 class ImportSource(msgspec.Struct, frozen=True):
@@ -81,9 +83,14 @@ class ImportSource(msgspec.Struct, frozen=True):
         if path.is_dir():
             found = sorted({each for pattern in patterns for each in path.rglob(pattern) if each.is_file()})
             files = [SourceFile(each, each.relative_to(path).as_posix()) for each in found]
+            # What an editor keeps for itself is nobody's memory, nor are the notes in its bin.
+            files = [file for file in files if "/." not in f"/{file.shown}"]
         elif path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                names = [n for n in archive.namelist() if any(Path(n).match(pattern) for pattern in patterns)]
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    names = [n for n in archive.namelist() if any(map(Path(n).match, patterns))]
+            except zipfile.BadZipFile as error:
+                raise ConfigError(f"{path} is no whole zip; get it once more ({error})") from error
             files = [SourceFile(path, f"{path.name}/{name}", name) for name in sorted(names)]
         else:
             files = [SourceFile(path, path.name)]
@@ -121,8 +128,12 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     def items(self, *, lines: bool = False) -> Iterator[tuple[str, Any]]:
         """The items of a JSON array, or of JSON lines, each with its position; what is no JSON is Unreadable."""
-        with self.open() as file:
-            yield from (_read_lines if lines else _read_array)(file, self.shown)
+        try:
+            with self.open() as file:
+                yield from (_read_lines if lines else _read_array)(file, self.shown)
+        except _DAMAGED as error:
+            wrong = Unreadable(self.shown, f"it is damaged or cut short: {error}; nothing after it is read")
+            yield self.shown, wrong
 
 
 class FormatReader(Protocol):

@@ -128,7 +128,7 @@ def fact_records(
     """A fact and the log row that says where it came from, which are kept together."""
     from octavo.layers.rules import categorise
 
-    if not text.strip():
+    if not isinstance(text, str) or not text.strip():
         raise InvalidRecord("it says nothing")
     began = at or now()
     whose = facts.Owner("agent", agent) if agent and not user else facts.Owner("user", user or owner.user)

@@ -173,9 +173,9 @@ def seal(record: Record) -> StoredRecord:
         id_, kind = record.id, record.kind
         if not id_:
             raise InvalidRecord("id is empty")
-        _check_name("id", id_)
+        check_name("id", id_)
         if kind not in _kinds:
-            _check_name("kind", kind)
+            check_name("kind", kind)
             if len(_kinds) < 1000:  # kinds are few; whoever makes them up pays for the check each time
                 _kinds.add(kind)
         scope, scope_key = _check_scope(record.scope)
@@ -192,7 +192,7 @@ def seal(record: Record) -> StoredRecord:
             _check_size(text, data_json, metadata_json)
         marks = tuple(dict.fromkeys(record.marks)) if record.marks else ()
         for mark in marks:
-            _check_name("mark", mark)
+            check_name("mark", mark)
         if type(record.seq) is not int or not 0 <= record.seq < MAX_SEQ:
             raise InvalidRecord(f"seq must be 0 to 2**53 - 1; got {record.seq}")
         created_at = record.created_at
@@ -203,12 +203,23 @@ def seal(record: Record) -> StoredRecord:
     except InvalidRecord as error:
         raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from None
     except (TypeError, AttributeError) as error:
-        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from error
+        wrong = _name_no_text(record) or error
+        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {wrong}") from error
     return StoredRecord(
         record.collection, id_, kind, scope, scope_key, text, data_json, metadata_json, marks,
         created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, scope_key),
         facts,
     )  # fmt: skip
+
+
+def _name_no_text(record: Record) -> str:
+    """What should be a text of the record and is none."""
+    scope = {name: getattr(record.scope, name, None) or "" for name in ("tenant", "user", "agent", "session")}
+    texts = {"id": record.id, "kind": record.kind, **scope, "text": record.text}
+    wrong = (
+        f"{name} must be a text; got {value!r}" for name, value in texts.items() if not isinstance(value, str)
+    )
+    return next(wrong, "")[:200]
 
 
 def _shorten(value: Any) -> str:
@@ -272,7 +283,7 @@ def _check_change(change: Change) -> Change:
         "updated_at": _check_time("updated_at", change.updated_at),
     }
     if change.kind is not UNSET:
-        _check_name("kind", change.kind)
+        check_name("kind", change.kind)
     if change.text is not UNSET:
         _check_text("text", change.text)
     for name in ("data", "merge", "metadata"):
@@ -282,7 +293,7 @@ def _check_change(change: Change) -> Change:
     if isinstance(change.expires_at, datetime):
         new["expires_at"] = _check_time("expires_at", change.expires_at)
     for mark in change.mark:
-        _check_name("mark", mark)
+        check_name("mark", mark)
     if change.unmark:
         new["unmark"] = tuple(mark for mark in change.unmark if _is_storable(mark))
     return msgspec.structs.replace(change, **new)
@@ -295,10 +306,10 @@ _kinds: set[str] = set()
 @functools.lru_cache(maxsize=NAMES_HELD)
 def _check_scope(scope: Scope) -> tuple[Scope, str]:
     """Check a scope; return it with "" taken as None, and its key. Cached, since scopes repeat."""
-    _check_name("tenant", scope.tenant, MAX_TENANT_BYTES)
-    for part in (scope.user, scope.agent, scope.session):
+    check_name("tenant", scope.tenant, MAX_TENANT_BYTES)
+    for what, part in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
         if part is not None:
-            _check_name("scope", part)
+            check_name(what, part)
     taken = Scope(
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
@@ -306,15 +317,16 @@ def _check_scope(scope: Scope) -> tuple[Scope, str]:
 
 
 def is_name(value: str) -> bool:
-    """Whether every store would take this as the name of a user, an agent or a session."""
+    """Whether this can be the name of a user, an agent or a session: text that every store would take, not blank."""
     try:
-        _check_name("name", value)
+        check_name("name", value)
     except InvalidRecord:
         return False
-    return value != ""
+    return value.strip() != ""
 
 
-def _check_name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
+def check_name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
+    """InvalidRecord if no store keeps such a name."""
     if len(value) < 64 and value.isascii() and "\0" not in value:  # nearly every name there is
         return
     _check_text(what, value)

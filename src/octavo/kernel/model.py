@@ -247,8 +247,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def checked(self) -> "Query":
         """This query with its times in UTC, or InvalidQuery when it has no meaning."""
-        if self.limit is not None and self.limit < 0:
-            raise InvalidQuery(f"limit must be 0 or more, or None for all; got {self.limit}")
+        if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 0):
+            raise InvalidQuery(f"limit must be 0 or more, or None for all; got {self.limit!r}")
+        if self.text is not None and not isinstance(self.text, str):
+            raise InvalidQuery(f"the text to look for must be a string; got {self.text!r}"[:200])
         if self.offset < 0:
             raise InvalidQuery(f"offset must be 0 or more; got {self.offset}")
         for name, value in self.where.items():
@@ -272,6 +274,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 moved["after"] = msgspec.structs.replace(self.after, at=to_utc(self.after.at))
         except (OverflowError, ValueError) as error:  # near the years 1 and 9999 a time may have no UTC
             raise InvalidQuery(f"a time of the query cannot be said in UTC: {error}") from None
+        except AttributeError:
+            wrong = {name: at for name, at in moments.items() if not isinstance(at, datetime | None)}
+            raise InvalidQuery(f"a time must be a datetime; got {wrong}"[:200]) from None
         return msgspec.structs.replace(self, **moved) if moved else self
 
 

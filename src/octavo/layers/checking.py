@@ -32,7 +32,7 @@ def optional_owner(user_id: str | None, agent_id: str | None, wrong: Wrong = Inv
     if user_id is None and agent_id is None:
         return None
     name, value = ("user_id", user_id) if user_id is not None else ("agent_id", agent_id)
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value.strip():
         raise wrong(f"{name} must be a name; got {_shorten(value)}")
     return Owner("user" if name == "user_id" else "agent", value)
 

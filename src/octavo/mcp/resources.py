@@ -15,6 +15,7 @@ from octavo.kernel.ports import ListsNames, list_heads, read_page
 from octavo.kernel.text import content
 from octavo.mcp import CALLER
 from octavo.mcp.server import MemoryServer
+from octavo.memory.context import Language, language_of
 from octavo.search.hits import one_line
 
 _PROFILE = "octavo://profile"
@@ -24,6 +25,22 @@ _BYTES = 2**18  # that one resource shows
 _LINES = 500  # messages of a transcript
 _LISTED = 100  # sessions, and documents of each collection
 _MARKDOWN = "text/markdown"
+_WORDS: dict[Language, dict[str, str]] = {
+    "en": {
+        "ask": "What do you know about me?",
+        "tell": " Tell me in a few sentences, with dates where they matter, and say what you are not sure of. Use only what is remembered:",
+        "begin": "Here is what you remember about me. Keep it in mind, and do not repeat it.",
+        "about": " I want to talk about: ",
+        "nothing": "(nothing is remembered yet)",
+    },
+    "zh": {
+        "ask": "你知道我哪些事？",
+        "tell": "请用几句话告诉我，必要时注明日期，并说明哪些不确定。只依据记忆中的内容：",
+        "begin": "以下是你记得的关于我的事。请记在心里，不要复述。",
+        "about": "我想聊：",
+        "nothing": "（还没有任何记忆）",
+    },
+}
 
 
 def add_resources(server: MemoryServer) -> None:
@@ -122,19 +139,16 @@ def add_prompts(server: MemoryServer) -> None:
 
     async def what_do_you_know_about_me() -> str:
         """Tell the user everything that is remembered about them."""
-        known = await _block("What do you know about me?")
-        return (
-            f"What do you know about me? Tell me in a few sentences, with dates where they matter, and say what you are "
-            f"not sure of. Use only what is remembered:\n\n{known}"
-        )
+        words = await _words("")
+        return f"{words['ask']}{words['tell']}\n\n{await _block(words, '')}"
 
     async def start_with_my_context(
         topic: Annotated[str, Field(description="What the conversation is about.")] = "",
     ) -> str:
         """Begin a conversation knowing the user."""
-        known = await _block(topic.strip() or "What do you know about me?")
-        about = f" I want to talk about: {one_line(topic)}" if topic.strip() else ""
-        return f"Here is what you remember about me. Keep it in mind, and do not repeat it.{about}\n\n{known}"
+        words = await _words(topic)
+        about = f"{words['about']}{one_line(topic)}" if topic.strip() else ""
+        return f"{words['begin']}{about}\n\n{await _block(words, topic.strip())}"
 
     for function, title in (
         (what_do_you_know_about_me, "What do you know about me?"),
@@ -143,7 +157,14 @@ def add_prompts(server: MemoryServer) -> None:
         server.add_prompt(Prompt.from_function(function, title=title))
 
 
-async def _block(query: str) -> str:
+async def _words(topic: str) -> dict[str, str]:
+    """What the prompts say, in the language of the topic, or else of what was learnt last."""
     caller = CALLER.get()
+    newest = await caller.memory.get_all(user_id=caller.user_id, limit=1)
+    return _WORDS[language_of([topic, *(fact.content for fact in newest)])]
+
+
+async def _block(words: dict[str, str], topic: str) -> str:
+    caller, query = CALLER.get(), topic or words["ask"]
     block = await caller.memory.context(query, user_id=caller.user_id, max_tokens=caller.answer_tokens)
-    return block.text or "(nothing is remembered yet)"
+    return block.text or words["nothing"]

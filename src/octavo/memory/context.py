@@ -7,6 +7,7 @@ last turns, then to the profile. No line is said twice, nor a fact beside the se
 import functools
 import re
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -116,6 +117,8 @@ def build(
     fence = fence_for(head + body for rows in everything.values() for _, _, head, body in rows)
     words = _WORDS[language]
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
+    if not isinstance(frame, Real):
+        raise InvalidQuery(f"count must answer how many tokens a text has, a number; it answered {frame!r}")
 
     @functools.cache
     def cost(line: str) -> int:

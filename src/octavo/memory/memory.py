@@ -107,6 +107,11 @@ class AsyncMemory:
         self._recall = Recall(layers.store)
         self._pending = PendingFacts(layers)
 
+    def __deepcopy__(self, memo: object) -> Self:
+        raise TypeError(
+            "a memory holds connections and cannot be copied; share it, or open another on the same URL"
+        )
+
     @property
     def store(self) -> Store:
         """Where everything is kept."""
@@ -130,6 +135,7 @@ class AsyncMemory:
         the agent's own memory, and the facts are those in what the agent said.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
+        whose.check_storable()
         speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
         told = checking.metadata(metadata)
         said = read_messages(messages, speaker=speaker, metadata=told)
@@ -236,7 +242,9 @@ class AsyncMemory:
         What was changed again since is left as it is, and named in `kept`. A dry run says what would be taken back.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
-        return await UndoMany(self.layers, whose, reason, dry_run=dry_run).run(add, _moment(since), undo)
+        return await UndoMany(self.layers, whose, reason, dry_run=dry_run).run(
+            add, checking.moment("since", since), undo
+        )
 
     # --- finding
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from octavo.errors import InvalidQuery
+from octavo.kernel.codec import check_name
 from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exact_scope
 from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
@@ -63,10 +64,15 @@ class Whose(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for name in ("user_id", "agent_id", "session_id"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value):
+            if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise InvalidQuery(f"{name} must be a name; got {value!r}"[:200])
         if self.everyone and (self.user_id or self.agent_id or self.session_id):
             raise InvalidQuery("give user_id, agent_id or session_id, or everyone=True, not both")
+
+    def check_storable(self) -> None:
+        """InvalidRecord if nothing can be kept under one of the names; to ask for one just finds nothing."""
+        for name in ("user_id", "agent_id", "session_id"):
+            check_name(name, getattr(self, name) or "")
 
     @property
     def owner(self) -> dict[str, Any]:

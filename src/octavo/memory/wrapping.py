@@ -400,4 +400,13 @@ class MemoryClient(_Resource):
 
 
 def _is_async(client: Any) -> bool:
-    return hasattr(client, "__aenter__") or inspect.iscoroutinefunction(getattr(client, "close", None))
+    blocks, awaits = (hasattr(client, name) for name in ("__enter__", "__aenter__"))
+    if blocks is not awaits:
+        return awaits
+    # One of the SDK's shape only, such as a fake for tests: what is awaited says it.
+    methods = ["close", *(f"{resource}.create" for resource in _CALLS)]
+    return any(inspect.iscoroutinefunction(_get_inner(client, path)) for path in methods)
+
+
+def _get_inner(client: Any, path: str) -> Any:
+    return functools.reduce(lambda part, name: getattr(part, name, None), path.split("."), client)

@@ -74,7 +74,7 @@ class Core:
         self,
         agent: Agent | None = None,
         *,
-        gate: Gate = deliver_all,
+        gate: Gate | None = None,
         enable_memory: bool = True,
         memory_config_path: str | Path = "config/memory.yaml",
         memory_service: Any = None,
@@ -83,7 +83,7 @@ class Core:
         system_session_key: str = "system",
     ) -> None:
         self.agent = agent
-        self.gate = gate
+        self.gate = gate or deliver_all
         self.enable_memory = enable_memory
         self.memory_error: Exception | None = None  # why there is no memory, or what last went wrong with it
         self.memory_failures = 0
@@ -156,8 +156,11 @@ class Core:
 
     async def _decide(self, obs: Observation) -> GateResult:
         with catch_error() as outcome:
-            decision = self.gate(obs)
-            return await decision if inspect.isawaitable(decision) else decision
+            answer = self.gate(obs)
+            decision = await answer if inspect.isawaitable(answer) else answer
+            if hasattr(decision, "action"):
+                return decision
+            raise TypeError(f"a gate answers such as GateResult(GateAction.DELIVER); got {decision!r}")
         log.error("the gate failed on %s", obs.obs_id, exc_info=outcome.error)
         # Noted, so that nothing is lost; not delivered, since nobody said that it may be.
         return GateResult(GateAction.SINK, [f"the gate failed: {outcome.error!r}"])

@@ -37,12 +37,15 @@ _LARGE = "more than the 16777216 a record may have"
 RECORDS: tuple[tuple[dict[str, Any], str], ...] = (
     *(({name: bad}, f"{name} {said}") for name in ("id", "kind") for bad, said in BAD_NAMES),
     *(({"marks": ("ok", bad)}, f"mark {said}") for bad, said in BAD_NAMES),
-    *(({"scope": {name: bad}}, f"scope {said}") for name in ("user", "agent", "session") for bad, said in BAD_NAMES),
+    *(({"scope": {name: bad}}, f"{name} {said}") for name in ("user", "agent", "session") for bad, said in BAD_NAMES),
     *(({"scope": {"tenant": bad}}, f"tenant {said}") for bad, said in BAD_TEXTS),
     *(({"text": bad}, f"text {said}") for bad, said in BAD_TEXTS),
     *(({name: {"a": {"b": [bad]}}}, f"{name} {said}") for name in ("data", "metadata") for bad, said in BAD_TEXTS),
     *(({name: {"a": 1, bad: 1}}, f"{name} {said}") for name in ("data", "metadata") for bad, said in BAD_TEXTS),
     ({"scope": {"tenant": "x" * 65}}, "tenant is 65 bytes long, at most 64 are kept"),
+    *(({name: bad}, f"{name} must be a text; got {bad!r}") for name in ("id", "kind", "text") for bad in (7, b"x")),
+    *(({"scope": {name: 7}}, f"{name} must be a text; got 7") for name in ("tenant", "user", "agent", "session")),
+    ({"text": None}, "text must be a text; got None"),
     ({"id": ""}, "id is empty"),
     ({"id": "é" * 128}, "id is 256 bytes long"),
     ({"text": "x" * (MAX_RECORD_BYTES + 1)}, _LARGE),
@@ -103,6 +106,12 @@ NEVER: tuple[dict[str, Any], ...] = (
 #: Questions without a meaning, and what their refusal must say.
 NONSENSE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"limit": -1}, "limit must be 0 or more, or None for all; got -1"),
+    ({"limit": "5"}, "limit must be 0 or more, or None for all; got '5'"),
+    ({"text": 5}, "the text to look for must be a string; got 5"),
+    *(
+        ({name: "noon"}, f"a time must be a datetime; got {{'{name}': 'noon'}}")
+        for name in ("since", "until", "alive_at")
+    ),
     ({"offset": -1}, "offset must be 0 or more; got -1"),
     ({"where": {"f": [1]}}, "where['f'] must be a string, number, boolean or None"),
     ({"where": {"f": {}}}, "where['f'] must be a string, number, boolean or None"),

@@ -102,6 +102,8 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     @on_store_loop
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session with its events; what was learnt in it stays."""
+        if not (isinstance(user_id, str) and isinstance(session_id, str)):  # None would be all of them
+            raise TypeError(f"user_id and session_id are strings; got {user_id!r} and {session_id!r}")
         scope = self._scope_at(app_name, user_id, session_id)
         items = Remove(_item(scope, _SESSION))
         await self._store.apply([items, Remove(self._events(scope))])

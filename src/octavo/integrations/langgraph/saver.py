@@ -184,7 +184,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     @on_store_loop
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove all checkpoints of a thread, and what waits at them."""
-        scope = self._scope_at(thread_id, None)
+        scope = self._scope_at(str(thread_id), None)
         await self._store.apply([Remove(Query(collection=_CHECKPOINTS, scope=scope))])
 
     @on_store_loop
@@ -197,7 +197,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     @on_store_loop
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread, and what waits at them, to another."""
-        query = Query(collection=_CHECKPOINTS, scope=self._scope_at(source_thread_id, None))
+        query = Query(collection=_CHECKPOINTS, scope=self._scope_at(str(source_thread_id), None))
         async for page in walk(self._store, query, _PAGE):
             copies = [
                 msgspec.structs.replace(
@@ -216,7 +216,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy is keep_latest or delete; got {strategy!r}")
         for thread in thread_ids:
-            query = self._query(self._scope_at(thread, None), newest_first=True)
+            query = self._query(self._scope_at(str(thread), None), newest_first=True)
             found = await list_heads(self._store, query)
             last = {head.scope.agent or "": head for head in reversed(found)} if strategy != "delete" else {}
             for namespace, head in list(last.items()):
@@ -236,7 +236,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         if config is None:
             return self._query(self._scope_at(None, None), newest_first=True, limit=_PAGE)
         given, name = config["configurable"], get_checkpoint_id(config)
-        scope = self._scope_at(given["thread_id"], given.get("checkpoint_ns"))
+        scope = self._scope_at(str(given["thread_id"]), given.get("checkpoint_ns"))
         return self._query(scope, ids=(name,) if name else None, newest_first=True, limit=_PAGE)
 
     @on_store_loop
@@ -295,13 +295,13 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 Remove(Query(collection=_CHECKPOINTS, scope=self._scope_at(thread, namespace, head.id))),
             ])  # fmt: skip
 
-    def _scope_at(self, thread: Any, namespace: str | None, checkpoint: str | None = None) -> Scope:
-        """Where the checkpoints of a namespace are, or the writes that wait at one of them."""
+    def _scope_at(self, thread: str | None, namespace: str | None, checkpoint: str | None = None) -> Scope:
+        """Where the checkpoints of a namespace are, or the writes that wait at one of them; None is all threads."""
         return Scope(
             tenant=self._scope.tenant,
             user=self._scope.user,
             agent=namespace if checkpoint is None else f"{namespace}/{checkpoint}",
-            session=None if thread is None else str(thread),
+            session=thread,
         )
 
     def _query(self, scope: Scope, kinds: tuple[str, ...] = (_CHECKPOINT,), **clauses: Any) -> Query:

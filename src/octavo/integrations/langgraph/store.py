@@ -24,7 +24,7 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
-from octavo.errors import ConfigError, Conflict, StoreUnavailable
+from octavo.errors import ConfigError, Conflict, InvalidRecord, StoreUnavailable
 from octavo.integrations.langgraph.items import (
     ITEMS,
     Namespace,
@@ -94,6 +94,8 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         asked = list(ops)
         for op in asked:
             validate_op_namespace(op)
+            if isinstance(op, PutOp) and not isinstance(op.value, dict | None):
+                raise InvalidRecord(f"value must be a dict, such as {{'text': …}}; got {op.value!r}"[:200])
         puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
         only_puts = all(isinstance(op, PutOp) for op in asked)
         answers = [None] * len(asked) if only_puts else await asyncio.gather(*map(self._answer, asked))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from fastapi import Response
 from starlette.responses import RedirectResponse
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from octavo.kernel.ids import now
 from octavo.server.access import CONSOLE, SIGN_IN_COOKIE, SIGN_IN_LASTS
@@ -83,10 +83,23 @@ async def sign_out(page: ConsoleRequest) -> Response:
 
 @pages.add("GET", "/{rest:path}")
 async def show_nothing(page: ConsoleRequest) -> Response:
-    """Say that there is no such page; one that is asked for with a slash behind it is found without."""
+    """Say that there is no such page; one that is asked for with a slash behind it is found without.
+
+    What takes only a form has no page: opened again, as after an error, it leads to the nearest one above.
+    """
     rest = page.path_params["rest"]
     if not rest or rest.endswith("/"):
         return page.redirect(
             page.address(*rest.rstrip("/").split("/")) if rest.strip("/") else page.address()
         )
-    return page.problem(404, "there is no such page")
+    known, path, above = routes()[:-1], page.scope["path"], page.here().partition("?")[0]
+    if not _is_known(page, known, path, "POST"):
+        return page.problem(404, "there is no such page")
+    while not _is_known(page, known, path, "GET"):
+        path, above = path.rpartition("/")[0], above.rpartition("/")[0]
+    return page.redirect(above)
+
+
+def _is_known(page: ConsoleRequest, known: Sequence[Route], path: str, method: str) -> bool:
+    scope = {**page.scope, "path": path, "method": method}
+    return any(route.matches(scope)[0] is Match.FULL for route in known)

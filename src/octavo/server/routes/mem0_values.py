@@ -131,7 +131,7 @@ def read_filters(filters: Mapping[str, Any]) -> Meant:
         else:
             _put_plain(meant.metadata, name, value)
     if not meant.owner:
-        raise refuse_request("whose memory? give user_id, agent_id or run_id", "body", "filters")
+        raise refuse_request("whose memory? give user_id, agent_id or run_id", "body", "user_id")
     return meant
 
 
