@@ -222,7 +222,7 @@ def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: lis
         ("我没到三十就秃了", "preference", None),
         ("我最后去了延边大学", "education", None),
         ("在集上批了三百双棉袜", "action", None),
-        ("下月初八娶媳妇", "event", 0),
+        ("下月初八娶媳妇", "event", None),
     ],
 )
 def test_what_happens_is_of_its_kind_and_at_its_hour(text: str, category: str, hour: int | None) -> None:
