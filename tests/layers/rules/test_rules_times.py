@@ -89,7 +89,8 @@ WORDS: tuple[tuple[str, str, str], ...] = (
     ("early next week", "early next week", "2026-03-16 00:00"),
     ("late last week", "late last week", "2026-03-05 00:00"),
     ("late last year", "late last year", "2025-10-01 00:00"),
-    ("We move at the end of the month", "at the end of the month", "2026-03-31 00:00"),
+    ("We will move at the end of the month", "at the end of the month", "2026-03-31 00:00"),
+    ("我订了清明去的票", "清明", "2026-04-05 00:00"),
     ("a fortnight ago", "a fortnight ago", "2026-02-23 00:00"),
     ("the week before last", "the week before last", "2026-02-23 00:00"),
     ("the week after next", "the week after next", "2026-03-23 00:00"),
@@ -107,17 +108,18 @@ WORDS: tuple[tuple[str, str, str], ...] = (
     ("We met on Christmas Eve", "on Christmas Eve", "2025-12-24 00:00"),
     ("on Christmas Day 2019", "on Christmas Day 2019", "2019-12-25 00:00"),
     ("We met at Chinese New Year", "at Chinese New Year", "2026-02-17 00:00"),
-    ("yesterday at half past six", "yesterday at half past six", "2026-03-11 06:30"),
+    ("this morning at half past six", "this morning at half past six", "2026-03-12 06:30"),
+    ("yesterday at half past six", "yesterday at half past six", "2026-03-11 00:00"),
     ("tomorrow at quarter to nine", "tomorrow at quarter to nine", "2026-03-13 08:45"),
     ("tonight at eight", "tonight at eight", "2026-03-12 20:00"),
 )
 #: Words that nobody can tell the day of: a lunar month or not, three or four days, before or after.
 UNSURE = (
     "我八月十五去的", "我三四天前买的", "我两三年前去的", "下月初八", "我去年腊月二十三去的", "农历闰六月初一", "I left last Tuesday week", "I bought it half a year ago",
-    "We met on 3/4", "We met on Thanksgiving", "later this month", "in two and a half years", "几年前", "我1960年中秋去的",
+    "We met on 3/4", "the other day", "these days", "a few days ago", "We met on Thanksgiving", "later this month", "in two and a half years", "几年前", "我1960年中秋去的",
 )  # fmt: skip
 #: What only sounds like a time.
-NO_WORDS = ("I bought a Christmas tree", "I love Halloween", "this may be so", "我爱吃元宵", "我85年的", "我干了20年", "我目前年薪不高", "每年年底都回家", "一五一十地说")  # fmt: skip
+NO_WORDS = ("I bought a Christmas tree", "I love Halloween", "We go home at Christmas", "I get paid at the end of the month", "My rent is due at the end of the month", "月底最忙", "中秋节后搬的", "喝了半年中药", "I ran up the hill", "this may be so", "我爱吃元宵", "我85年的", "我干了20年", "我目前年薪不高", "每年年底都回家", "一五一十地说")  # fmt: skip
 NO_TIME = (
     *UNSURE,
     *NO_WORDS,

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.terms.dates import (
+    NUMBER_NAMES,
     UNITS,
     WEEKDAY_NAMES,
     WEEKDAYS,
@@ -56,6 +57,10 @@ def times(text: str, at: datetime) -> tuple[When, ...]:
             day, part = groups["day"] or groups.get("day2") or "", groups["part"] or groups["part2"] or ""
             clock = groups["clock"] or groups["clock2"] or groups.get("clock3") or ""
             words = match[0].strip()
+            if COMMON.EVERY_YEARS.fullmatch(day) and _is_open(text):
+                continue
+            if COMMON.EVERY_MONTHS.fullmatch(day) and (not _is_future(text) or " due " in text):
+                continue  # "I get paid at the end of the month"
             found.append(When(*match.span(), words, _moment(day, part, clock, text, at)))
     return tuple(sorted(found))
 
@@ -96,6 +101,8 @@ def _clock(words: str, part: str) -> time | None:
         minute = 45 if words.endswith("三刻") else 15
     elif "quarter to" in words:
         hour, minute = hour - 1, 45
+    if hour <= 6 and not part and words.isascii() and not re.search(r"\d", words):
+        return None  # "on Thursday at four" is said of either half of a day
     late = part in _LATER_HALF or re.search(r"p\.?m", words)
     if hour < 12 and late:
         hour += 12
@@ -285,6 +292,9 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
         (rf"the ({WEEKDAY_NAMES}) before last", _weekday_before_last),
         (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
         (r"^(?:the )?(\d{1,2})(?:st|nd|rd|th|[号日])$", _day_of_month),
-        (r"(\w+)\s+(day|week|fortnight|month|year)s?(?: from (?:now|today))?$", _units_ahead),
+        (
+            rf"\b(\d+|{NUMBER_NAMES})\s+(day|week|fortnight|month|year)s?(?: from (?:now|today))?$",
+            _units_ahead,
+        ),
     )
 ]
