@@ -11,7 +11,7 @@ from octavo.kernel.terms.topics import SURNAMES
 
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _NUMBERS = (
-    rf"\d|\b(?:{NUMBER_NAMES.removeprefix('a|an|')}|eleven|twelve|\w+teen|hundred|thousand|million|dozen|half|couple|pair"
+    rf"\d|\b(?:{NUMBER_NAMES.removeprefix('a|an|')}|hundred|thousand|million|dozen|half|couple|pair"
     rf"|twins?|triplets|both|once|twice|single|no|none|zero|never|only)\b|\b(?:{_TENS})"
 )
 

@@ -5,14 +5,25 @@ What is ambiguous (3/4/2024) is left alone.
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 _YEARS_BACK = 10
-_NUMBERS = "one two three four five six seven eight nine ten"
+_NUMBERS = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen twenty"
+)
 _ENGLISH_NUMBERS = {"a": 1, "an": 1} | {name: n for n, name in enumerate(_NUMBERS.split(), 1)}
+_ENGLISH_NUMBERS |= {"thirty": 30, "forty": 40, "fifty": 50}
 NUMBER_NAMES = "|".join(_ENGLISH_NUMBERS)
+_ORDINALS = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth"
+    " sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third twenty-fourth"
+    " twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"
+)
+_ORDINAL_DAYS = {name: f"{n}th" for n, name in enumerate(_ORDINALS.split(), 1)}
+ORDINAL_NAMES = "|".join(_ORDINAL_DAYS)
 _UNIT_NAMES = "day 天 日|week 周 星期 礼拜|month 月|year 年"
 #: The units of the calendar by their names.
 UNITS = {name: names.split()[0] for names in _UNIT_NAMES.split("|") for name in names.split()}
@@ -31,9 +42,23 @@ _CHINESE = re.compile(
 )
 _ENGLISH = re.compile(
     rf"(?:(?<![\d:.,])(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b({MONTH_NAMES})\b\.?"
-    r"(?:\s+(\d{1,2})(?:st|nd|rd|th)?\b(?![\d:]))?(?:,?\s+(?:of\s+)?(\d{4})\b)?",
+    r"(?:\s+(?:the\s+)?(\d{1,2})(?:st|nd|rd|th)?\b(?![\d:]))?(?:,?\s+(?:of\s+)?(\d{4})\b)?",
     re.IGNORECASE,
 )
+_ORDINAL = re.compile(rf"\b(?:{ORDINAL_NAMES})(?= of (?:{MONTH_NAMES})\b)", re.IGNORECASE)
+# 二〇一九年, 零八年, 98年, 21年3月; but 三四年 is three or four years, 20年 are twenty, and 85年的 is how old somebody is.
+_HAN_YEARS = (
+    "[一二][〇零一二三四五六七八九]{3}(?=年)|(?<![百千万十第〇零一二两三四五六七八九])(?:[〇零][一二三四五六七八九]"
+    "|一[〇零三四五六七八九]|八[〇零一二三四五六七]|九[〇零一二三四五六七八])(?=年(?![代前后多来了级的生出]))"
+)
+_SHORT_YEARS = r"(?<!\d)\d\d(?=年(?:\d|十|[一二三四五六七八九])\S?月)|(?<![\d了有])(?:0\d|[89]\d)(?=年(?![代前后多来了级的生出]))"
+YEARS_CHINESE = rf"(?:\d{{4}}|{_SHORT_YEARS}|{_HAN_YEARS})年"
+_HAN_YEAR = re.compile(_HAN_YEARS)
+_SHORT_YEAR = re.compile(_SHORT_YEARS)
+_HAN_DAY = re.compile("(?:[一二三]?十[一二三四五六七八九]?|[一二三四五六七八九])(?=[月日号])")
+HAN_NUMBERS = "〇零一二两三四五六七八九十"
+#: A count; of 三四天 nobody knows which.
+HAN_COUNT = r"(?:\d{1,3}|[一二三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九])"
 _YEAR = re.compile(r"(?<!\d)((?:19|20)\d\d)(?!\d)")
 # A month's name that is also another word counts only beside a number or after one of these.
 _DOUBTFUL = ("may", "march", "mar", "jan", "sep", "dec", "jun")
@@ -52,6 +77,9 @@ class Day(NamedTuple):
 
 def days(text: str) -> list[Day]:
     """The days, months and years a text names, in the order written, without what no calendar has."""
+    if "月" in text or "年" in text:
+        text = in_digits(text)
+    text = _ORDINAL.sub(lambda match: _ORDINAL_DAYS[match[0].lower()], text)
     found: dict[int, Day] = {}
     taken = bytearray(len(text))  # which characters a day was read from already
     for match in _DIGITS.finditer(text):
@@ -71,6 +99,17 @@ def days(text: str) -> list[Day]:
     for match in _YEAR.finditer(text):
         _keep(found, taken, match, Day(int(match[1])))
     return [found[at] for at in sorted(found)]
+
+
+def in_digits(text: str) -> str:
+    """The text with the years, months and days of the calendar in digits: 二〇一九年五月二十号 is 2019年5月20号."""
+    text = _HAN_YEAR.sub(lambda match: _full_year("".join(str(_han_digit(one)) for one in match[0])), text)
+    text = _HAN_DAY.sub(lambda match: str(small_number(match[0])), text)
+    return _SHORT_YEAR.sub(lambda match: _full_year(match[0]), text)
+
+
+def _full_year(digits: str) -> str:
+    return digits if len(digits) > 2 else f"{'19' if digits >= '50' else '20'}{digits}"
 
 
 def _keep(found: dict[int, Day], taken: bytearray, match: "re.Match[str]", day: Day) -> None:
@@ -101,7 +140,8 @@ class DayRange(NamedTuple):
 
 def spans(text: str, at: datetime) -> tuple[DayRange, ...]:
     """The days, months and years a text names; what has no year may be of any of the last ten, or the next."""
-    return tuple(dict.fromkeys(span for day in days(text) for span in _spans_of_day(day, at.date())))
+    years = range(at.year - _YEARS_BACK, at.year + 2)
+    return tuple(dict.fromkeys(span for day in days(text) for span in spans_of_day(day, years)))
 
 
 def relative_spans(text: str, at: datetime) -> tuple[DayRange, ...]:
@@ -142,11 +182,12 @@ def small_number(word: str) -> int:
 
 
 def _han_digit(word: str) -> int:
-    return "零一二三四五六七八九".find(word.replace("两", "二")[:1]) if word else 0
+    return "零一二三四五六七八九".find(word.replace("两", "二").replace("〇", "零")[:1]) if word else 0
 
 
-def _spans_of_day(day: Day, today: date) -> list[DayRange]:
-    years = [day.year] if day.year else range(today.year - _YEARS_BACK, today.year + 2)
+def spans_of_day(day: Day, years: Iterable[int]) -> list[DayRange]:
+    """From when to when a day, a month or a year is; without a year, of each of these years."""
+    years = [day.year] if day.year else years
     if day.month is None:
         return [DayRange(date(year, 1, 1), date(year, 12, 31)) for year in years]
     found = []
@@ -174,8 +215,11 @@ def _last_weekday(match: "re.Match[str]", today: date) -> DayRange:
 
 
 def _weekday_of_last_week(match: "re.Match[str]", today: date) -> DayRange:
-    """上周五: the Friday of the week before this one."""
-    day = calendar_span(today, "week", -1).first + timedelta(days=WEEKDAYS[match[1]])
+    """上周五: the Friday of the week before this one; 上周末 is two days."""
+    monday = calendar_span(today, "week", -len(match[1])).first
+    if match[2] == "末":
+        return DayRange(monday + timedelta(days=5), monday + timedelta(days=6))
+    day = monday + timedelta(days=WEEKDAYS[match[2]])
     return DayRange(day, day)
 
 
@@ -188,17 +232,25 @@ _RELATIVE: list[tuple["re.Pattern[str]", _MakeSpan]] = [
     for pattern, make in (
         (r"\b(?:today|this (?:morning|afternoon|evening)|tonight)\b|今天|今早|今晚|刚才", _units("day", 0)),
         (r"(?<!before )\b(?:yesterday|last night)\b|昨天|昨晚|昨日", _units("day", -1)),
-        (r"\bthe day before yesterday\b|前天", _units("day", -2)),
+        (r"\bthe day before yesterday\b|(?<!大)前天", _units("day", -2)),
+        ("大前天", _units("day", -3)),
         (r"\bthis week\b|(?:这|本)个?(?:周|星期|礼拜)(?![一二三四五六日天末])", _units("week", 0)),
-        (r"\blast week\b|上个?(?:周|星期|礼拜)(?![一二三四五六日天])", _units("week", -1)),
+        (r"\blast week\b|(?<!上)上个?(?:周|星期|礼拜)(?![一二三四五六日天末])", _units("week", -1)),
+        (r"\ba fortnight ago\b|上上个?(?:周|星期|礼拜)(?![一二三四五六日天末])", _units("week", -2)),
         (r"\bthis month\b|(?:这个?|本)月", _units("month", 0)),
-        (r"\blast month\b|上个?月", _units("month", -1)),
+        (r"\blast month\b|(?<!上)上个?月", _units("month", -1)),
+        ("上上个?月", _units("month", -2)),
         (r"\bthis year\b|今年", _units("year", 0)),
         (r"\blast year\b|去年", _units("year", -1)),
-        (r"前年", _units("year", -2)),
+        (r"(?<![大目])前年", _units("year", -2)),
+        ("大前年", _units("year", -3)),
+        (
+            r"\bthe (week|month|year) before last\b",
+            lambda match, today: calendar_span(today, match[1].lower(), -2),
+        ),
         (rf"\blast ({WEEKDAY_NAMES})\b", _last_weekday),
-        (r"上个?(?:周|星期|礼拜)([一二三四五六日天])", _weekday_of_last_week),
-        (rf"\b(\d{{1,3}}|{NUMBER_NAMES}) (day|week|month|year)s? ago\b", _units_ago),
-        (r"(\d{1,3}|[一二两三四五六七八九十])个?(天|日|周|星期|礼拜|月|年)(?:以|之)?前", _units_ago),
+        (r"(上{1,2})个?(?:周|星期|礼拜)([一二三四五六日天末])", _weekday_of_last_week),
+        (rf"(?<!half )\b(\d{{1,3}}|{NUMBER_NAMES}) (day|week|month|year)s? ago\b", _units_ago),
+        (rf"(?<![\d{HAN_NUMBERS}])({HAN_COUNT})个?(天|日|周|星期|礼拜|月|年)(?:以|之)?前", _units_ago),
     )
 ]

@@ -38,7 +38,7 @@ _PARTS = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SPECIAL = {"c++": "cplusplus", "c#": "csharp", "f#": "fsharp"}
 _JOINTS = re.compile(r"[\x00-\x2f:-@\[-`{-\x7f]+")  # all of ASCII but letters and digits
-_MAY_HOLD_DATE = re.compile(r"\d{4}")
+_MAY_HOLD_DATE = re.compile(r"\d{4}|[一二][〇零一二三四五六七八九]{3}年")
 
 
 def is_unspaced(term: str) -> bool:

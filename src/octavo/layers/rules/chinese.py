@@ -31,6 +31,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
+        learnt = CHINESE.LEARNT.search(clauses[at - 1]) if at else None
+        if learnt and (match := CHINESE.PRACTISED.fullmatch(clause)):
+            clause = match["often"] + learnt["what"] + match["much"]
         bare = clause[reader.after_leading(clause) :]
         if not bare and times(clause, context.at):
             if context.open:  # 看牙医，下午三点: that is when
@@ -57,7 +60,8 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
-        follows = any(map(CHINESE.FOLLOWS.match, (clause, bare)))  # 买了个扫地机器人，到手就后悔了
+        # 买了个扫地机器人，到手就后悔了
+        follows = any(map(CHINESE.FOLLOWS.match, (clause, bare))) or reader.is_stay(clause)
         if narrows and not context.open:
             continue
         # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
@@ -134,6 +138,12 @@ class ChineseReader(ClauseReader):
         return CHINESE.PARTS.match(bare) is not None and not (
             self.context.introducing and CHINESE.AGED.fullmatch(bare)
         )
+
+    def is_stay(self, clause: str) -> bool:
+        """Whether a clause says where somebody slept on the trip before it: 住在朋友家 is then no home."""
+        last = self.context.last
+        trip = last is not None and last.layer == "event" and CHINESE.TRIP.search(last.content)
+        return bool(trip and CHINESE.STAYED.match(clause))
 
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
@@ -252,6 +262,8 @@ class ChineseReader(ClauseReader):
             return []
         self.context.about_owner = True
         if profile is not None:
+            if "age" in profile.slots[0] and (ahead or CHINESE.COMING.search(clause)):
+                profile = profile._replace(slots=[{"age": f"<{profile.slots[0]['age']}"}])  # 快三十了
             return self.lasting(profile, clause, subject)
         day = "".join(when.words for when in found)
         if CHINESE.DAY_OF_YEAR.search(day) and CHINESE.BORN.fullmatch(said):
@@ -346,10 +358,11 @@ class ChineseReader(ClauseReader):
         start, name = self.after_fillers(clause), self.name
         if subject is None or subject.owner is None:
             head, tail = "" if "我" in clause and not self.context.narrated else name, clause[start:]
+            tail = CHINESE.BESIDES.sub("", tail)
         elif subject.owner:
             family = CHINESE.FAMILY.search(clause, subject.start, subject.end)  # 全家都很难过
             head = clause[start : subject.start] + name + (family[0] if family else "")
-            tail = clause[subject.end :]
+            tail = re.sub("^也(?!许)", "", clause[subject.end :])
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
             if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多

@@ -27,15 +27,17 @@ MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked fo
 LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 DEEPEST = 3  # how often somebody may tell that somebody told
+_AS_TYPED = str.maketrans("‘’`０１２３４５６７８９", "'''0123456789")
 _ASKED = re.compile(r"[?？]\W{0,7}$")
-_KEPT_END = frozenset(")）》\"”'+#%")
+_KEPT_END = frozenset("\"'+#%")
+_OPENED_BY = dict(zip(")）]］」』】》〉”", "(（[［「『【《〈“", strict=True))
 _I = re.IGNORECASE
 _INTRODUCING = frozenset({"name", "age", "home town", "birthday", "occupation", "student"})
 _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
-        ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
+        (rf"(at (?:an?|my|our|the|his|her|their) (?:\w+ )?{ENGLISH.KIN.pattern})'s (?=in |near |for |on |last |this )", r"\1's place "), ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b)", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("ive", "I have"), ("fave?", "favourite"), (r"(favou?rite \w+ is) that (?=\w+ \w)", r"\1 the "), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
@@ -151,7 +153,7 @@ def own_words(text: str, owner_type: OwnerType) -> str:
 
 def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of a text, in order."""
-    for written in _sentences(text.replace("’", "'").replace("`", "'")):
+    for written in _sentences(text.translate(_AS_TYPED)):
         if clean := _clean(written):
             yield Sentence(clean, _ASKED.search(written) is not None)
 
@@ -175,6 +177,8 @@ def _clean(written: str) -> str:
     text = COMMON.LEADING.sub("", " ".join(written.split()))
     end = len(text)
     while end and not (text[end - 1].isalnum() or text[end - 1] in _KEPT_END):
+        if (opened := _OPENED_BY.get(text[end - 1])) and opened in text[:end]:
+            break
         end -= 1
     return text[:end]
 
@@ -312,7 +316,10 @@ class ReadingContext:
         if len(last.content) + len(detail) > LONGEST_CLAUSE:
             return
         begin, end = brackets
-        before = f"{last.content[: -len(end)]}, " if last.content.endswith(end) else last.content + begin
+        if last.content.count(end) < last.content.count(begin.strip()):  # 茶馆（叫听雨轩，在西湖边）
+            before = f"{last.content}, "
+        else:
+            before = f"{last.content[: -len(end)]}, " if last.content.endswith(end) else last.content + begin
         self.found[-1] = last._replace(content=before + detail + end)
 
     def add_time(self, clause: str, brackets: tuple[str, str]) -> None:

@@ -354,6 +354,8 @@ def _is_passing(said: str, lasting: ProfileStatement, timed: bool) -> bool:
     ):
         graduated = re.match(r"(?:have )?graduated", said, _I)
         return ENGLISH.LIFE.match(said) is not None and not graduated and lasting.category != "education"
+    if re.match(r"be (?:\w+ )?(?:staying|crashing|lodging)\b", said):
+        return timed  # "I'm staying at the Hilton tonight" is no home
     return timed and not re.match(
         r"(?:be|like|love|enjoy|prefer|hate|can|know|speak|do not|was born|grew)\b", said, _I
     )

@@ -12,11 +12,18 @@ from functools import cached_property
 from importlib import resources
 from typing import NamedTuple
 
-from octavo.kernel.terms.dates import MONTH_NAMES, NUMBER_NAMES, WEEKDAY_NAMES
+from octavo.kernel.terms.dates import (
+    MONTH_NAMES,
+    NUMBER_NAMES,
+    ORDINAL_NAMES,
+    WEEKDAY_NAMES,
+    YEARS_CHINESE,
+)
 from octavo.kernel.terms.english import STOP_WORDS, stem
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topic_name, topics
 from octavo.kernel.text import fold
+from octavo.layers.rules.festivals import FESTIVAL_NAMES
 from octavo.layers.values import Layer
 
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip
@@ -107,7 +114,8 @@ CHINESE = RuleTable("chinese")
 ENGLISH = RuleTable("english", re.IGNORECASE, WEEKDAYS=WEEKDAY_NAMES)
 COMMON = RuleTable(
     "common", re.IGNORECASE,
-    MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES, PAST=ENGLISH.PAST.pattern,
+    MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES, ORDINALS=ORDINAL_NAMES, YEARS=YEARS_CHINESE,
+    FESTIVALS=FESTIVAL_NAMES, PAST=ENGLISH.PAST.pattern,
 )  # fmt: skip
 #: Words that mean the same, or nearly so, by the one that stands for them.
 SYNONYMS = COMMON.pairs("SYNONYMS")

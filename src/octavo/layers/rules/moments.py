@@ -1,26 +1,37 @@
 """When something happened, as a clause says it: the words, and the moment they mean, counted from another moment."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.terms.dates import (
+    NUMBER_NAMES,
     UNITS,
     WEEKDAY_NAMES,
     WEEKDAYS,
     Day,
+    DayRange,
     calendar_span,
     days,
+    in_digits,
     last_weekday,
     relative_spans,
     small_number,
+    spans_of_day,
 )
 from octavo.layers.rules.facts import COMMON
+from octavo.layers.rules.festivals import FESTIVAL_NAMES, festival_day, lunar_day
 
 _HOURS = {part: int(hour) for part, hour in COMMON.pairs("HOURS").items()}
 _LATER_HALF = frozenset(COMMON.words["LATER_HALF"])
+_FESTIVAL = re.compile(FESTIVAL_NAMES)
+_YEARS = {"大前年": -3, "前年": -2, "去年": -1, "今年": 0, "明年": 1, "后年": 2, "last year": -1, "this year": 0, "next year": 1}  # fmt: skip
+_SEASONS = {"春": "3月", "夏": "6月", "秋": "9月", "冬": "12月"}
+_LUNAR_MONTHS = {"正": 1, "冬": 11, "腊": 12, "": 1}
+#: Which day of a week and of a month, and which month of a year, stands for a part of it; an end is the last day of the longer ones.
+_PARTS = {"begin": (0, 0, 0), "mid": (2, 14, 6), "tens": (0, 10, 0), "late": (3, 20, 9), "end": (4, -1, -1)}
 
 
 class When(NamedTuple):
@@ -46,6 +57,10 @@ def times(text: str, at: datetime) -> tuple[When, ...]:
             day, part = groups["day"] or groups.get("day2") or "", groups["part"] or groups["part2"] or ""
             clock = groups["clock"] or groups["clock2"] or groups.get("clock3") or ""
             words = match[0].strip()
+            if COMMON.EVERY_YEARS.fullmatch(day) and _is_open(text):
+                continue
+            if COMMON.EVERY_MONTHS.fullmatch(day) and (not _is_future(text) or " due " in text):
+                continue  # "I get paid at the end of the month"
             found.append(When(*match.span(), words, _moment(day, part, clock, text, at)))
     return tuple(sorted(found))
 
@@ -81,41 +96,98 @@ def _clock(words: str, part: str) -> time | None:
     numbers = [small_number(n) for n in COMMON.NUMBERS.findall(words)]
     if not numbers:
         return None
-    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if "半" in words else 0
-    if words.endswith(("一刻", "三刻")):
-        minute = 15 if words.endswith("一刻") else 45
+    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if re.search("半|half", words) else 0
+    if words.endswith(("一刻", "三刻")) or "quarter past" in words:
+        minute = 45 if words.endswith("三刻") else 15
+    elif "quarter to" in words:
+        hour, minute = hour - 1, 45
+    if hour <= 6 and not part and words.isascii() and not re.search(r"\d", words):
+        return None  # "on Thursday at four" is said of either half of a day
     late = part in _LATER_HALF or re.search(r"p\.?m", words)
     if hour < 12 and late:
         hour += 12
     elif hour == 12 and re.search(r"a\.?m", words):
         hour = 0
-    return time(hour, minute) if hour < 24 and minute < 60 else None
+    return time(hour, minute) if 0 <= hour < 24 and minute < 60 else None
 
 
 def _which_day(words: str, text: str, at: datetime) -> date | None:
-    today = at.date()
+    today, words = at.date(), in_digits(words)
     if words.startswith("in ") and COMMON.SO_FAR.search(text) and not _is_future(text):
         return None  # "I haven't smoked in two years" says how long, not when
-    words = COMMON.HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
-    if (of_month := re.fullmatch(r"(.*月)(\d{1,2})[日号]", words)) and not days(words):  # 下个月15号
-        month = _which_day(of_month[1], text, at)
-        return month.replace(day=int(of_month[2])) if month else None
-    if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
-        named = found[0].first
-        # 去年3月5日: the year is counted from now, the day is named.
-        if (day := next(iter(days(words)), None)) is not None and day.month and "年" in words:
-            return _calendar(Day(named.year, day.month, day.day), today)
-        return named
+    part = ""
+    if match := COMMON.PART_OF_SPAN.search(words):
+        part, words = match.lastgroup or "", (words[: match.start()] + words[match.end() :]).strip()
+    found = [_part_of(span, part) for span in _spans(words, text, at)]
+    if len(found) > 1:  # the same of several years: the last one, or the next of what is to come
+        if words.startswith("last "):
+            found = [span for span in found if span.last < today][-1:]
+        elif words.startswith("next "):
+            found = [span for span in found if span.first > today]
+        elif _is_future(text):
+            found = [span for span in found if span.last >= today]
+        elif _is_open(text):
+            found.sort(key=lambda span: abs((span.first - today).days))
+        else:
+            found = [span for span in found if span.first <= today][-1:]
+    return found[0].first if found else None
+
+
+def _part_of(span: DayRange, part: str) -> DayRange:
+    """The day that stands for a part of a week, a month or a year; without a part the whole of it."""
+    length = (span.last - span.first).days
+    if not part or not length:
+        return span
+    after = _PARTS[part][(length > 6) + (length > 31)]
+    day = span.last if after < 0 else span.first + timedelta(days=after)
+    return DayRange(day, day) if length <= 31 or after < 0 else calendar_span(span.first, "month", after)
+
+
+def _spans(words: str, text: str, at: datetime) -> list[DayRange]:
+    """The day, week, month or year that is meant; of what has no year that of several; none where nobody can tell."""
+    today = at.date()
+    for season, of_year in _SEASONS.items():
+        words = re.sub(f"{season}[天季]", of_year, words)
+    # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
+    named = next(iter(days(words) or days("in " + COMMON.BEFORE_MONTH.sub("", words).capitalize())), None)
+    year = next(
+        (today.year + n for name, n in _YEARS.items() if name in words), named.year if named else None
+    )
+    years = [year] if year else range(today.year - 8, today.year + 9)  # 29 February is rare
+    if match := COMMON.LUNAR_DAY.search(words):
+        month = _LUNAR_MONTHS.get(match["month"]) or int(match["month"])
+        if "闰" in words or (year and month > 10):
+            return []  # whether the twelfth month of a year is that of its own, people do not agree
+        day = small_number(match["day"]) + 20 * (match["tens"] == "廿")
+        return _whole_days(lunar_day(one, month, day) for one in years)
+    if match := _FESTIVAL.search(words):
+        return _whole_days(festival_day(match[0], one) for one in years)
+    if match := COMMON.NEAREST_SPAN.match(words):
+        near = (0,) if _is_open(text) else (-1, 0, 1)
+        return [calendar_span(today, UNITS[match[1]], n) for n in near]
+    if COMMON.UNSURE.search(words):
+        return []
+    if match := COMMON.DAY_OF_MONTH.fullmatch(words):  # 下个月15号, the 14th of last month
+        month_named = _spans(match["month"] or match["of"], text, at)
+        return _whole_days(
+            one.first.replace(day=small_number(match["day"] or match["nth"])) for one in month_named
+        )
+    if named and named.month:
+        if words.startswith("this "):
+            years = [today.year]
+        return spans_of_day(Day(year, named.month, named.day), years)
+    if year:
+        return [calendar_span(today, "year", year - today.year)]
+    if (found := relative_spans(words, at)) and "ago today" not in words:
+        return [found[0]]
     for pattern, make in _DAYS:
         if match := pattern.search(words):
-            return make(match, today, _is_future(text) or _is_open(text))
-    if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
-        return _calendar(Day(today.year + 1, day.month, day.day), today)
-    # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
-    named_days = days(words) or days("in " + words.capitalize())
-    if not named_days:
-        return None
-    return _calendar(named_days[0], today, _is_future(text), _is_open(text))
+            return [make(match, today, _is_future(text) or _is_open(text))]
+    return []
+
+
+def _whole_days(found: Iterable[date | None]) -> list[DayRange]:
+    return [DayRange(day, day) for day in found if day]
 
 
 @lru_cache(maxsize=16)  # the same for each time that a clause names
@@ -130,40 +202,27 @@ def _is_open(text: str) -> bool:
     return not _is_future(text) and not past.search(text)
 
 
-def _calendar(day: Day, today: date, future: bool = False, unsaid: bool = False) -> date | None:
-    """The day on the calendar; without a year the last one, the next for what is to come, the nearest if nothing says which."""
-    if day.month is None:
-        return date(day.year, 1, 1) if day.year else None
-    found = []
-    for year in [day.year] if day.year else range(today.year - 8, today.year + 9):  # 29 February is rare
-        try:
-            found.append(date(year, day.month, day.day or 1))
-        except ValueError:
-            continue
-    if day.year or not found:
-        return found[0] if found else None
-    if unsaid:
-        return min(found, key=lambda one: abs((one - today).days))
-    if future:
-        return min((one for one in found if one >= today), default=None)
-    return max((one for one in found if one <= today), default=None)
+_MakeSpan: TypeAlias = Callable[["re.Match[str]", date, bool], DayRange]
 
 
-_MakeDay: TypeAlias = Callable[["re.Match[str]", date, bool], date]
+def _units(unit: str, n: int) -> _MakeSpan:
+    return lambda _match, today, _future: calendar_span(today, unit, n)
 
 
-def _units(unit: str, n: int) -> _MakeDay:
-    return lambda _match, today, _future: calendar_span(today, unit, n).first
+def _one_day(make: Callable[["re.Match[str]", date, bool], date]) -> _MakeSpan:
+    return lambda match, today, future: DayRange(*[make(match, today, future)] * 2)
 
 
+@_one_day
 def _week_zh(match: "re.Match[str]", today: date, future: bool) -> date:
-    weeks = {"上上": -2, "上": -1, "下": 1, "下下": 2}.get(match[1] or "", 0)
+    weeks = {"下": 1, "下下": 2}.get(match[1] or "", 0)
     day = match[2] or "一"
     if not match[1] and day == "末" and not future and today.weekday() < 5:
         weeks = -1  # 周末 told on a working day is the one that was
     return calendar_span(today, "week", weeks).first + timedelta(days=5 if day == "末" else WEEKDAYS[day])
 
 
+@_one_day
 def _weekday_en(match: "re.Match[str]", today: date, future: bool) -> date:
     wanted = WEEKDAYS[match[2]]
     if match[1] == "next" or (future and match[1] != "this"):
@@ -173,11 +232,25 @@ def _weekday_en(match: "re.Match[str]", today: date, future: bool) -> date:
     return last_weekday(today, wanted)
 
 
+@_one_day
+def _weekday_before_last(match: "re.Match[str]", today: date, _future: bool) -> date:
+    return last_weekday(today, WEEKDAYS[match[1]]) - timedelta(days=7)
+
+
+@_one_day
+def _weeks_from(match: "re.Match[str]", today: date, _future: bool) -> date:
+    """A week from Friday: from the next one."""
+    weekday = WEEKDAYS.get(match[2], (today.weekday() + 1) % 7)
+    return today + timedelta(days=(weekday - today.weekday() - 1) % 7 + 1 + 7 * small_number(match[1]))
+
+
+@_one_day
 def _weekend_en(match: "re.Match[str]", today: date, _future: bool) -> date:
     weeks = {"last": -1, "next": 1}.get(match[1], 0)
     return calendar_span(today, "week", weeks).first + timedelta(days=5)
 
 
+@_one_day
 def _day_of_month(match: "re.Match[str]", today: date, future: bool) -> date:
     """The 17th: the next one that is to come, or the last one that was."""
     named = int(match[1])
@@ -185,33 +258,43 @@ def _day_of_month(match: "re.Match[str]", today: date, future: bool) -> date:
     return next((day for day in near if day.day == named), today)
 
 
-def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> date:
-    n, unit = min(small_number(match[1]), 100), UNITS[match[2]]
-    if unit in ("day", "week"):
-        return today + timedelta(days=n if unit == "day" else 7 * n)
-    return calendar_span(today, "month", n if unit == "month" else 12 * n).first
+@_one_day
+def _weeks_ago_today(match: "re.Match[str]", today: date, _future: bool) -> date:
+    return today - timedelta(days=7 * small_number(match[1]))
+
+
+def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> DayRange:
+    n, unit = min(small_number(match[1]), 100), match[2]
+    if in_days := {"day": 1, "week": 7, "fortnight": 14}.get(UNITS.get(unit, unit)):
+        return calendar_span(today, "day", in_days * n)
+    return calendar_span(today, "month", n if UNITS[unit] == "month" else 12 * n)
 
 
 #: What `relative_spans` does not read: days to come, and those that the rest of a clause tells whether they are to come.
-_DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
+_DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
     (re.compile(pattern), make)
     for pattern, make in (
-        ("大前天", _units("day", -3)),
         ("大后天", _units("day", 3)),
         ("后[天儿]|day after tomorrow", _units("day", 2)),
+        (rf"(\w+) weeks? (?:from|on) (tomorrow|{WEEKDAY_NAMES})", _weeks_from),
         ("明[天儿]|明日|明早|明晚|tomorrow", _units("day", 1)),
         ("今日|今儿|今晨|当天|this night", _units("day", 0)),
         ("昨夜|昨儿|yesterday", _units("day", -1)),
-        ("前晚", _units("day", -2)),
+        ("前晚|the night before last", _units("day", -2)),
         (rf"({COMMON.COUNT.pattern})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后", _units_ahead),
-        ("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?", _week_zh),
+        ("(下下|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?", _week_zh),
+        ("下下个?月", _units("month", 2)),
         ("下个?月|next month", _units("month", 1)),
         ("next week$", _units("week", 1)),
-        ("next year|明年$", _units("year", 1)),
-        ("后年", _units("year", 2)),
+        ("the (week|month|year) after next", lambda match, today, _: calendar_span(today, match[1], 2)),
+        ("(\\w+) weeks? ago today", _weeks_ago_today),
         (r"(this|last|next)\s+weekend", _weekend_en),
+        (rf"the ({WEEKDAY_NAMES}) before last", _weekday_before_last),
         (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
         (r"^(?:the )?(\d{1,2})(?:st|nd|rd|th|[号日])$", _day_of_month),
-        (r"in\s+(\w+)\s+(day|week|month|year)s?", _units_ahead),
+        (
+            rf"\b(\d+|{NUMBER_NAMES})\s+(day|week|fortnight|month|year)s?(?: from (?:now|today))?$",
+            _units_ahead,
+        ),
     )
 ]
