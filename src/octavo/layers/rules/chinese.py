@@ -38,7 +38,8 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
-        first = at == 0 and len(clauses) > 1 and bare == clause and CHINESE.BY_ITSELF.match(bare)
+        first = at == 0 and CHINESE.BY_ITSELF.match(bare) and not CHINESE.COMMAND.match(bare)
+        first = first and (clause == f"本人{bare}" or (clause == bare and len(clauses) > 1))
         first = first and not (sentence.asks or CHINESE.ASKED.search(sentence.text))
         if (context.introducing or first) and "点" not in clause and reader.is_bare(bare):
             clause = bare = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读; 大厂产品经理，天天加班
@@ -180,6 +181,7 @@ class ChineseReader(ClauseReader):
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
+            or (last is None and CHINESE.FOR_YEARS.match(clause))  # 离婚两年; but 签了合同，工期两年
             or (len(said) > 3 and is_personal(clause))
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
