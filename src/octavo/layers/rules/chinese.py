@@ -190,6 +190,8 @@ class ChineseReader(ClauseReader):
             return []
         trait = re.search("这个?人", clause[subject.start : subject.said])  # 我这人认死理
         category = "education" if studying else "personality" if trait else _category(said)
+        if last and last.category == "ability" and self._is_topic(clause):
+            category = "ability"  # 我会写后端，前端一窍不通
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return self.stated(category, clause, subject, f"says:{plain(said)}")
