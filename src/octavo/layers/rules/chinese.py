@@ -41,8 +41,11 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
-        if context.introducing and "点" not in clause and reader.is_bare(bare):
-            clause = bare = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
+        first = at == 0 and CHINESE.BY_ITSELF.match(bare) and not CHINESE.COMMAND.match(bare)
+        first = first and (clause == f"本人{bare}" or (clause == bare and len(clauses) > 1))
+        first = first and not (sentence.asks or CHINESE.ASKED.search(sentence.text))
+        if (context.introducing or first) and "点" not in clause and reader.is_bare(bare):
+            clause = bare = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读; 大厂产品经理，天天加班
         unreal = any(map(CHINESE.SUPPOSED.search, (clause, bare))) or CHINESE.HEARSAY.search(clause)
         # What follows a condition holds only if it does; what follows 但 holds anyway.
         supposed = (supposed and not re.match("但|不过|可是|反正", written)) or bool(unreal)
@@ -121,7 +124,10 @@ class ChineseReader(ClauseReader):
 
     def is_bare(self, bare: str) -> bool:
         """Whether a clause names only what somebody is: 河南人, 程序员."""
-        if not re.fullmatch("[^了过有是都得也会不]{2,8}", bare) or self._subject(bare).owner is not None:
+        if (
+            not re.fullmatch("[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
+            or self._subject(bare).owner is not None
+        ):
             return False
         statement = CHINESE_PROFILE.statement
         return statement(bare) is None and statement(f"是{bare}") is not None
@@ -185,6 +191,7 @@ class ChineseReader(ClauseReader):
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
+            or (last is None and CHINESE.FOR_YEARS.match(clause))  # 离婚两年; but 签了合同，工期两年
             or (len(said) > 3 and is_personal(clause))
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
@@ -193,6 +200,8 @@ class ChineseReader(ClauseReader):
             return []
         trait = re.search("这个?人", clause[subject.start : subject.said])  # 我这人认死理
         category = "education" if studying else "personality" if trait else _category(said)
+        if last and last.category == "ability" and self._is_topic(clause):
+            category = "ability"  # 我会写后端，前端一窍不通
         if last and now and (last.category == "career" or quitting):
             category = "career"  # 我不当护士了，现在摆花摊
         return self.stated(category, clause, subject, f"says:{plain(said)}")
@@ -283,7 +292,7 @@ class ChineseReader(ClauseReader):
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
-        about_owner = _is_feeling(said) or bool(weather)
+        about_owner = _is_feeling(said) or bool(weather and (timed or subject.owner))
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
         if (category is None and ahead and CHINESE.AT_HOUR.search(clause)) or (

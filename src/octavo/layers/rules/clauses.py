@@ -115,6 +115,7 @@ _ASIDE = (
     (CHINESE.ASIDE, r"\1\2"),  # 我妻子，陈默，在天文台工作
     (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
     (CHINESE.THAT_IS, r"\1是我的\2"),  # 我给盲人读报，这是我的工作
+    (CHINESE.THE_ONE, r"\1"),  # 我就是厂里管仓库的那个
     (CHINESE.HEARD_LAST, r"\2\1"),  # 公司要上市了，据说
     (CHINESE.IT_IS, r"\2叫\1"),  # 它叫布丁，是我家的狗
 )
