@@ -238,7 +238,7 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("My doctor thinks I may have asthma", ""),
     ("Is it true that I'm a night owl?", ""),
     ("What's my name?", ""),
-    ("As a nurse I need good shoes", ""),
+    ("As a nurse I need good shoes", "career"),
     ("Working as a nurse is hard", ""),
     ("20, that's how many chairs I need", ""),
     ("ok, 30, thanks", ""),

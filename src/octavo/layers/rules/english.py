@@ -141,7 +141,8 @@ class EnglishReader(ClauseReader):
         if subject.owner is False:
             return self._around_owner(clause) or self._mentioning(clause, depth)
         if subject.owner is None:
-            if ENGLISH.FELT.match(predicate):  # "Chuffed to bits"
+            # "Chuffed to bits"; "Set a timer" is no past
+            if ENGLISH.FELT.match(predicate) or (first and ENGLISH.ORDERED.match(bare)):
                 return []
             starts_so = event_category(predicate, timed=False) in ("action", "decision", "event") or (
                 ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
@@ -151,7 +152,7 @@ class EnglishReader(ClauseReader):
             if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
                 return self._about_another(clause, depth) or self._mentioning(clause, depth)
             if not self.context.about_owner:
-                return []
+                return self._mentioning(clause, depth)
             if another and not first and not starts_so:
                 return self._about_another(clause, depth)
         self.context.about_owner = True
@@ -195,7 +196,8 @@ class EnglishReader(ClauseReader):
         """What the owner says of themselves in a shape that no rule knows, kept as it was said; small talk is not."""
         stated = ENGLISH.STATED.match(said) or (said.startswith("be ") and is_personal(said))
         passing = ENGLISH.AT_HAND.search(said) or ENGLISH.VAGUE.search(said)
-        if self.context.owner_type == "agent" or not subject.owner or depth or not stated or passing:
+        own = subject.owner or said.startswith(("can not ", "do not "))  # …, can't snap my fingers either
+        if self.context.owner_type == "agent" or not own or depth or not stated or passing:
             return []
         works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
         left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
@@ -284,6 +286,8 @@ class EnglishReader(ClauseReader):
         if ENGLISH.RARELY.search(adverbs):  # as the rules read it, or not what they read without it
             lasting = ENGLISH_PROFILE.statement(f"never {said}") or denied(lasting)
         if lasting is not None and not (category and _is_passing(said, lasting, timed)):
+            if lasting.category == "career" and ENGLISH.LEISURE.search(clause):
+                lasting = lasting._replace(category="preference")
             return self.lasting(lasting, clause, subject)
         if subject.owner and ENGLISH.LASTS.match(said) and not ENGLISH.POINTING.search(said):
             return self.stated(category_of(said), clause, subject, f"says:{plain(said)}")
@@ -407,7 +411,7 @@ def _is_past(said: str) -> bool:
     while words and ENGLISH.ADVERBS.fullmatch(words[0]):
         words.pop(0)
     first, second = (*words, "", "")[:2]
-    if first in ("was", "were") and second in _NOT_DONE:
+    if first in ("was", "were") and not _NOT_DONE.isdisjoint(words[1:3]):
         return False
     if first in _PAST or (
         first.endswith("ed") and len(first) > 3 and first not in ("need", "feed", "speed", "breed")

@@ -29,7 +29,7 @@ from octavo.layers.values import Layer
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip
 _CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
 _ON_THE_WAY = re.compile(
-    r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b|(?<=[一二两三四五六七八九几])百度|佛山|[骑坐开乘搭].{1,6}上下?班|上下?班路上"
+    r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b|\d degrees\b|(?<=[一二两三四五六七八九几])百度|佛山|[骑坐开乘搭].{1,6}上下?班|上下?班路上"
 )
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
 _REFERENCE = re.compile(r"\{([A-Z_]+)\}")

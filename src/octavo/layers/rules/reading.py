@@ -32,6 +32,7 @@ _PART = re.compile("[^，,]+[，,]?")
 _AS_TAKEN = frozenset(ENGLISH.words["AS_TAKEN"])
 #: The things of a list are made plain twice, so they are stemmed twice.
 _STEMMED = {stem(stem(word)): other for word, other in SYNONYMS.items() if word.isascii()}
+_NAMED = re.compile(r" [A-Z\d]")  # what names somebody, a place or a number is no trifle
 _BROAD = ("preference", "action", "other")  # what is kept of a clause that says nothing of a finer kind
 _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
@@ -81,7 +82,14 @@ def _as_written(fact: StatedFact, plain: str, told: str) -> StatedFact:
 
 def _without_trifles(facts: list[StatedFact]) -> list[StatedFact]:
     """The facts of a sentence without those about nothing in particular, unless it has no others."""
-    telling = [fact for fact in facts if fact.category not in _BROAD or topic_of(fact.content, fact.slots)]
+    telling = [
+        fact
+        for fact in facts
+        if fact.category not in _BROAD
+        or any(key.startswith("like:") for key in fact.slots)
+        or _NAMED.search(fact.content)
+        or topic_of(fact.content, fact.slots)
+    ]
     return telling or facts
 
 
