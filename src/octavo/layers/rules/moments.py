@@ -276,7 +276,7 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
     for pattern, make in (
         ("大后天", _units("day", 3)),
         ("后[天儿]|day after tomorrow", _units("day", 2)),
-        (rf"(\w+) weeks? (?:from|on) (tomorrow|{WEEKDAY_NAMES})", _weeks_from),
+        (rf"(\w+) weeks? (?:from |on )?(tomorrow|{WEEKDAY_NAMES})", _weeks_from),
         ("明[天儿]|明日|明早|明晚|tomorrow", _units("day", 1)),
         ("今日|今儿|今晨|当天|this night", _units("day", 0)),
         ("昨夜|昨儿|yesterday", _units("day", -1)),
