@@ -233,11 +233,6 @@ def _weekday_en(match: "re.Match[str]", today: date, future: bool) -> date:
 
 
 @_one_day
-def _weekday_before_last(match: "re.Match[str]", today: date, _future: bool) -> date:
-    return last_weekday(today, WEEKDAYS[match[1]]) - timedelta(days=7)
-
-
-@_one_day
 def _weeks_from(match: "re.Match[str]", today: date, _future: bool) -> date:
     """A week from Friday: from the next one."""
     weekday = WEEKDAYS.get(match[2], (today.weekday() + 1) % 7)
@@ -256,11 +251,6 @@ def _day_of_month(match: "re.Match[str]", today: date, future: bool) -> date:
     named = int(match[1])
     near = (today + timedelta(days=n if future else -n) for n in range(62))
     return next((day for day in near if day.day == named), today)
-
-
-@_one_day
-def _weeks_ago_today(match: "re.Match[str]", today: date, _future: bool) -> date:
-    return today - timedelta(days=7 * small_number(match[1]))
 
 
 def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> DayRange:
@@ -287,9 +277,15 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
         ("下个?月|next month", _units("month", 1)),
         ("next week$", _units("week", 1)),
         ("the (week|month|year) after next", lambda match, today, _: calendar_span(today, match[1], 2)),
-        ("(\\w+) weeks? ago today", _weeks_ago_today),
+        (
+            r"(\w+) weeks? ago today",
+            lambda match, today, _: calendar_span(today, "day", -7 * small_number(match[1])),
+        ),
         (r"(this|last|next)\s+weekend", _weekend_en),
-        (rf"the ({WEEKDAY_NAMES}) before last", _weekday_before_last),
+        (
+            rf"the ({WEEKDAY_NAMES}) before last",
+            lambda match, today, _: calendar_span(last_weekday(today, WEEKDAYS[match[1]]), "day", -7),
+        ),
         (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
         (r"^(?:the )?(\d{1,2})(?:st|nd|rd|th|[号日])$", _day_of_month),
         (
