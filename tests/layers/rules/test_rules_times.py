@@ -96,6 +96,8 @@ WORDS: tuple[tuple[str, str, str], ...] = (
     ("the week after next", "the week after next", "2026-03-23 00:00"),
     ("the Saturday before last", "the Saturday before last", "2026-02-28 00:00"),
     ("a week from Friday", "a week from Friday", "2026-03-20 00:00"),
+    ("a week tomorrow", "a week tomorrow", "2026-03-20 00:00"),
+    ("去年三八妇女节", "去年三八妇女节", "2025-03-08 00:00"),
     ("two days from now", "two days from now", "2026-03-14 00:00"),
     ("a week ago today", "a week ago today", "2026-03-05 00:00"),
     ("twelve years ago", "twelve years ago", "2014-01-01 00:00"),

@@ -233,11 +233,6 @@ def _weekday_en(match: "re.Match[str]", today: date, future: bool) -> date:
 
 
 @_one_day
-def _weekday_before_last(match: "re.Match[str]", today: date, _future: bool) -> date:
-    return last_weekday(today, WEEKDAYS[match[1]]) - timedelta(days=7)
-
-
-@_one_day
 def _weeks_from(match: "re.Match[str]", today: date, _future: bool) -> date:
     """A week from Friday: from the next one."""
     weekday = WEEKDAYS.get(match[2], (today.weekday() + 1) % 7)
@@ -258,11 +253,6 @@ def _day_of_month(match: "re.Match[str]", today: date, future: bool) -> date:
     return next((day for day in near if day.day == named), today)
 
 
-@_one_day
-def _weeks_ago_today(match: "re.Match[str]", today: date, _future: bool) -> date:
-    return today - timedelta(days=7 * small_number(match[1]))
-
-
 def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> DayRange:
     n, unit = min(small_number(match[1]), 100), match[2]
     if in_days := {"day": 1, "week": 7, "fortnight": 14}.get(UNITS.get(unit, unit)):
@@ -276,7 +266,7 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
     for pattern, make in (
         ("大后天", _units("day", 3)),
         ("后[天儿]|day after tomorrow", _units("day", 2)),
-        (rf"(\w+) weeks? (?:from|on) (tomorrow|{WEEKDAY_NAMES})", _weeks_from),
+        (rf"(\w+) weeks? (?:from |on )?(tomorrow|{WEEKDAY_NAMES})", _weeks_from),
         ("明[天儿]|明日|明早|明晚|tomorrow", _units("day", 1)),
         ("今日|今儿|今晨|当天|this night", _units("day", 0)),
         ("昨夜|昨儿|yesterday", _units("day", -1)),
@@ -287,9 +277,15 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
         ("下个?月|next month", _units("month", 1)),
         ("next week$", _units("week", 1)),
         ("the (week|month|year) after next", lambda match, today, _: calendar_span(today, match[1], 2)),
-        ("(\\w+) weeks? ago today", _weeks_ago_today),
+        (
+            r"(\w+) weeks? ago today",
+            lambda match, today, _: calendar_span(today, "day", -7 * small_number(match[1])),
+        ),
         (r"(this|last|next)\s+weekend", _weekend_en),
-        (rf"the ({WEEKDAY_NAMES}) before last", _weekday_before_last),
+        (
+            rf"the ({WEEKDAY_NAMES}) before last",
+            lambda match, today, _: calendar_span(last_weekday(today, WEEKDAYS[match[1]]), "day", -7),
+        ),
         (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
         (r"^(?:the )?(\d{1,2})(?:st|nd|rd|th|[号日])$", _day_of_month),
         (
