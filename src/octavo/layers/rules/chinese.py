@@ -125,7 +125,7 @@ class ChineseReader(ClauseReader):
     def is_bare(self, bare: str) -> bool:
         """Whether a clause names only what somebody is: 河南人, 程序员."""
         if (
-            not re.fullmatch("[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
+            not re.fullmatch("(?!学)[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
             or self._subject(bare).owner is not None
         ):
             return False
@@ -292,7 +292,7 @@ class ChineseReader(ClauseReader):
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
-        about_owner = _is_feeling(said) or bool(weather and (timed or subject.owner))
+        about_owner = bool((_is_feeling(said) or weather) and (timed or subject.owner or self.context.when))
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
         if (category is None and ahead and CHINESE.AT_HOUR.search(clause)) or (

@@ -202,7 +202,7 @@ def clauses_zh(sentence: str) -> list[str]:
     joined: list[str] = []
     for part in (CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", one) for one in parts if one):  # 英语和法语我都会说
         # 也许|我会去: what is only perhaps so
-        number = re.fullmatch(r"\d[\d -]{6,}", part)  # 有事打我手机，|0571…
+        number = re.fullmatch(r"\d[\d -]{6,}|[a-zA-Z0-9_.+-]+@[a-zA-Z0-9.-]+", part)  # 有事打我手机，|0571…
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
         perhaps = joined.pop() if joined and (number or early) else ""
         if joined and part[0] == "我" and CHINESE.WHERE.fullmatch(COMMON.CHINESE.sub("", joined[-1])):
