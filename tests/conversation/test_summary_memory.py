@@ -170,6 +170,16 @@ def test_a_model_that_fails_on_the_way_keeps_what_it_did():
     assert memory.load_memory_variables({})["history"] == "摘要1\nAI: 二"
 
 
+def test_a_prompt_that_would_not_show_the_conversation(caplog):
+    """A summary of nothing would take the place of what was said."""
+    model = Model()
+    memory = ConversationSummaryMemory(model, prompt="Summarise: {summary}")
+    memory.save_context({"input": "I sew sails"}, {"output": "Nice"})
+    assert model.prompts == []
+    assert memory.load_memory_variables({})["history"] == "Human: I sew sails\nAI: Nice"
+    assert "the prompt has no {new_lines}" in caplog.text
+
+
 def test_the_language_is_the_conversations_or_the_callers():
     model = Model()
     english = [HumanMessage("What is the capital of France?"), AIMessage("Paris.")]

@@ -86,6 +86,13 @@ async def test_a_name_that_no_store_keeps(memory, name):
         await memory.add("I keep bees.", **{name: "  "})
 
 
+@pytest.mark.parametrize(("name", "verb"), [("model", "decide"), ("embedder", "embed")])
+def test_a_model_of_another_kind_is_refused_at_once(name, verb):
+    """Such as a client of an SDK: the first `add` would keep the text, and then fail."""
+    with pytest.raises(TypeError, match=f"{name} is a name, or has a method `{verb}`; got <object"):
+        Memory("memory://", **{name: object()})
+
+
 async def test_a_memory_cannot_be_copied(memory):
     """Half a copy of an event loop would complain when it is collected."""
     with pytest.raises(TypeError, match="share it, or open another"):

@@ -261,7 +261,7 @@ async def forget_command(
         call.say_lines(figures([("WHERE", "HOW MANY"), *rows]) if rows else "nothing of that is kept")
         if dry_run:
             return call.document(certificate=counted)
-        if rows and not yes:
+        if not yes and (rows or call.json):  # a program must say --yes, whatever is there
             [name] = whose.values()
             call.confirm(f"Erase all this of {quote(name)} for good?")
         certificate = await memory.forget(**asked)

@@ -92,7 +92,10 @@ class SummarisingMemory(TokenCounting):
         new_lines = self._as_text(messages)
         talk = f"{existing_summary}\n{new_lines}"
         prompt = pick_prompt(self.prompt, SUMMARY_PROMPT, SUMMARY_PROMPT_EN, self.language, talk)
-        return await ask(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
+        asked = prompt.format(summary=existing_summary, new_lines=new_lines)
+        if new_lines not in asked:
+            raise ModelError("the prompt has no {new_lines}: the model would not see the conversation")
+        return await ask(self.llm, asked)
 
     predict_new_summary = as_plain(apredict_new_summary)
 

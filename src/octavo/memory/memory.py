@@ -64,6 +64,9 @@ class AsyncMemory:
         embedder: str | Embedder | None = None,
         tenant: str | None = None,
     ) -> None:
+        for what, one, verb in (("model", model, "decide"), ("embedder", embedder, "embed")):
+            if one is not None and not isinstance(one, str) and not hasattr(one, verb):
+                raise TypeError(f"{what} is a name, or has a method `{verb}`; got {one!r}"[:200])
         extractor = None if isinstance(model, str) else model
         if store is None or isinstance(store, str):
             name = embedder if isinstance(embedder, str | None) else embedder.name
