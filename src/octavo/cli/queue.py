@@ -65,7 +65,7 @@ def status_command(call: CommandCall, strict: bool) -> int:
     folder = _folder(call)
     status = inspect(folder)
     call.say(status.directory)
-    if status.store:
+    if status.store and (status.waiting or status.dead):  # an empty one is anybody's
         call.say(f"  {'store':14}{status.store}")
     since = f", the oldest since {time_text(status.oldest_at)}" if status.oldest_at else ""
     call.say(f"  {'waiting':14}{pluralize(status.waiting, 'write')}{since}")
