@@ -438,6 +438,7 @@ def test_what_ends_is_ended(text: str, kept: list[str]) -> None:
         ("用户今年29", "昨天过了三十岁生日", "用户三十岁"),
         ("用户叫张伟", "我改名叫张帆了", "用户叫张帆"),
         ("用户抽烟", "我戒烟了", "用户戒烟了"),
+        ("用户六点起床", "我现在七点起床", "用户现在七点起床"),
     ],
 )  # fmt: skip
 def test_a_change_supersedes_what_was_so(known: str, text: str, then: str) -> None:

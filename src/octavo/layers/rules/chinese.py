@@ -282,7 +282,10 @@ class ChineseReader(ClauseReader):
         again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
         habit = again or (subject.owner and self._daily(clause, said)) or CHINESE.HABIT.search(clause)
         if habit and not re.match("在|.*[了过我]", said):
-            return self.stated("preference", clause, subject, f"habit:{plain(said)}")
+            hour = CHINESE.HOUR.search(clause)  # 六点起床 and 七点起床 are no two habits, and not the same
+            return self.stated(
+                "preference", clause, subject, f"habit:{plain(said)}", hour[0] if hour else YES
+            )
         before = clause[subject.end if subject.owner else 0 : subject.said]
         done = re.search("刚|已经|终于|总算|正", before) is not None
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):

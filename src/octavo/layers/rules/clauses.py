@@ -453,9 +453,11 @@ class ClauseReader:
         theirs = {f"{who} {key}": value for key, value in one.items()}
         return [StatedFact("profile", "preference", content, theirs)]
 
-    def stated(self, category: str, clause: str, subject: ClauseSubject, key: str) -> list[StatedFact]:
+    def stated(
+        self, category: str, clause: str, subject: ClauseSubject, key: str, value: str = YES
+    ) -> list[StatedFact]:
         """One fact that lasts, kept as it was said."""
-        return [StatedFact("profile", category, self.content(clause, subject), {key: YES})]
+        return [StatedFact("profile", category, self.content(clause, subject), {key: value})]
 
     def lasting(self, statement: ProfileStatement, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """The facts of a statement; the things of a list become a clause each."""

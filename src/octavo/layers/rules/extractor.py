@@ -230,7 +230,7 @@ def _by_slots(new: dict[str, str], old: dict[str, str]) -> Likeness:
         elif before == value:
             likeness = "same"
         elif ":" in key:
-            likeness = "denied"
+            likeness = "vaguer" if value == YES and before != NO else "denied"  # 每天跑步, at whatever hour
         else:
             likeness = _graded(value, before) if key in _GRADED else "changed"
         if likeness in ("changed", "denied", "finer"):
