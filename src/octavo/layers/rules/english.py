@@ -69,6 +69,8 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
             context.add(facts)
+            if not facts and (mentioned := ENGLISH.MENTIONED.search(clause)):  # "a cake for my son, he turns 6"
+                context.other = mentioned["who"]
             context.people |= people_in(fact.content for fact in facts)
 
 
@@ -148,7 +150,7 @@ class EnglishReader(ClauseReader):
             if not self.context.about_owner:
                 return self._mentioning(clause, depth)
             if another and not first and not starts_so:
-                return self._about_another(clause, depth)
+                return self._about_another(clause, depth) or self._mentioning(clause, depth)
         self.context.about_owner = True
         said = _base_form(predicate)
         found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
