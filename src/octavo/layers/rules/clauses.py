@@ -33,6 +33,7 @@ _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
+        (r"(we|they|you)ve", r"\1 have"), (r"(they|you)re", r"\1 are"), (r"(he|she|that)s", r"\1's"), (r"ill (?=(?:be|have|never|always|take|go|need|get)\b)", "I will "), (r"id (?=(?:rather|love|like|say|be|describe|prefer|never|always|choose)\b)", "I would "), (r"^were (?=(?:an?|the|from|in|off|both|not|vegan|\w+(?:ing|ers|ians))\b)", "we are "), (r"my (name|birthday|number|mobile|email|job|address|surname|car|phone)s (?!are|were|and|have|is)(?=\w)", r"my \1 is "), (r"((?:^|(?:my|our|the) )(?:mum|mom|mam|dad|wife|husband|hubby|partner|gf|bf|nan|gran|missus|boyfriend|girlfriend|other half|mother|father))s (?=(?:an?|the|got|not|been|from|in|at|on|called|named|vegan|vegetarian|allergic|\d+|\w+ing)\b)", r"\1's "),
         ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), ("ive", "I have"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b|(?:important|better|worse|awful|fine|expensive|ill|sick|single|divorced|engaged|autistic|deaf|blind|mad|keen)(?:$|,| (?:to|for|with|about|of|at|in|on|and|but|so|now)\b))", r"\1 is "), (r"((?:my|our|the) (?:[\w-]+ )?\w+)'s (?=been\b|(?:just |recently |already )?(?:got|had|\w+ed|gone|left|put|lost|bought|taken|given) (?:the|an?|my|our|me|us|to|in|\d)\b)", r"\1 has "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
@@ -212,7 +213,7 @@ def clauses_en(sentence: str) -> list[str]:
     sentence = _expanded(sentence)
     while match := ENGLISH.OPENING.match(sentence):
         sentence = sentence[match.end() :]
-    sentence = _introduced(_as_one(sentence))
+    sentence = _introduced(_as_one(ENGLISH.TRAILER.sub("", sentence)))
     statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
     return [
         part
