@@ -103,7 +103,10 @@ _TWO_IN_ONE = (
     (ENGLISH.HAS_TOO, r"\g<have>, \g<who> have "),
     (ENGLISH.TOO_HAS, r"\g<am>, I have "),
     (ENGLISH.STILL, ", I am "),
-    (re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? |\w+ing )|,? and (?=in |at |from |an? ))", _I), r"\1, I am "),
+    (
+        re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? |\w+ing )|,? and (?=in |at |from |an? ))", _I),
+        r"\1, I am ",
+    ),
     (re.compile(rf"\b(I am \d{{2,3}}), (?=(?:[\w-]+ )?{ENGLISH.JOBS.pattern}\b)", _I), r"\1, I am a "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
     (ENGLISH.FOR_JOB, r"\g<did>, I have a job "),
