@@ -296,7 +296,7 @@ class EnglishReader(ClauseReader):
         often = re.match(
             r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them|this)\b)\w", said
         ) and ENGLISH.HABITUAL.search(clause)
-        if category is None and (habit or often):
+        if category is None and (habit or (often and (subject.owner or verb.lower() in _PRESENT))):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return self.stated(kind, clause, subject, f"habit:{plain(said)}")
