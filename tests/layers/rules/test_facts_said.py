@@ -56,6 +56,19 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
             ["The user is a Ferry pilot by day", "The user is a jazz bassist by night"],
         ),
         ("can't stand marzipan, never could", ["The user can not stand marzipan"]),
+        ("oh and I forgot to mention, allergic to latex", ["The user is allergic to latex"]),
+        ("Hi! Got sacked on Tuesday mate", ["The user got sacked on Tuesday"]),
+        ("my dads a roofer", ["The user's dad is a roofer"]),
+        ("Set a timer for ten minutes", []),
+        (
+            "A cake for my daughter Poppy, she turns 6 on Saturday",
+            ["The user's daughter Poppy turns 6 on Saturday"],
+        ),
+        (
+            "I'm shy with strangers but bossy at home",
+            ["The user is shy with strangers", "The user is bossy at home"],
+        ),
+        ("My allergies: peanuts, cats", ["The user's allergies are peanuts, cats"]),
         (
             "I'm terribly allergic to wasps, like hospital allergic",
             ["The user is terribly allergic to wasps"],

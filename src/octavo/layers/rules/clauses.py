@@ -37,17 +37,21 @@ _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
-        (rf"(at (?:an?|my|our|the|his|her|their) (?:\w+ )?{ENGLISH.KIN.pattern})'s (?=in |near |for |on |last |this )", r"\1's place "), ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), ("ive", "I have"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
+        (rf"(at (?:an?|my|our|the|his|her|their) (?:\w+ )?{ENGLISH.KIN.pattern})'s (?=in |near |for |on |last |this )", r"\1's place "),
+        (r"(we|they|you)ve", r"\1 have"), (r"(they|you)re", r"\1 are"), (r"(he|she|that)s", r"\1's"), (r"ill (?=(?:be|have|never|always|take|go|need|get)\b)", "I will "), (r"id (?=(?:rather|love|like|say|be|describe|prefer|never|always|choose)\b)", "I would "), (r"^were (?=(?:an?|the|from|in|off|both|not|vegan|\w+(?:ing|ers|ians))\b)", "we are "), (r"my (name|birthday|number|mobile|email|job|address|surname|car|phone)s (?!are|were|and|have|is)(?=\w)", r"my \1 is "), (r"((?:^|(?:my|our|the) )(?:mum|mom|mam|dad|wife|husband|hubby|partner|gf|bf|nan|gran|missus|boyfriend|girlfriend|other half|mother|father))s (?=(?:an?|the|got|not|been|from|in|at|on|called|named|vegan|vegetarian|allergic|\d+|\w+ing)\b)", r"\1's "),
+        ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), ("ive", "I have"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b)", r"\1 is "), (r"((?:my|our|the) (?:[\w-]+ )?\w+)'s (?=(?:just |recently |already )?(?:got|had|\w+ed|gone|left|put|lost|bought|taken|given) (?:the|an?|my|our|me|us|to|in|\d)\b)", r"\1 has "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("fave?", "favourite"), (r"(favou?rite \w+ is) that (?=\w+ \w)", r"\1 the "), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
+        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b|(?-i:[A-Z])\w+(?:an|ish|ese)(?:$|,| and\b)|(?:important|better|worse|awful|fine|expensive|ill|sick|single|divorced|engaged|autistic|deaf|blind|mad|keen)(?:$|,| (?:to|for|with|about|of|at|in|on|and|but|so|now)\b))", r"\1 is "), (r"((?:my|our|the) (?:[\w-]+ )?\w+)'s (?=been\b|(?:just |recently |already )?(?:got|had|\w+ed|gone|left|put|lost|bought|taken|given) (?:the|an?|my|our|me|us|to|in|\d)\b)", r"\1 has "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), (r"(\w+ing|work|school|everything)'s (?=(?:not|my|the|an?|\w+ing)\b)", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("fave?", "favourite"), (r"(favou?rite \w+ is) that (?=\w+ \w)", r"\1 the "), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
 _SAID_SHORT = (
     (ENGLISH.REACHED, "my contact is "),
     (ENGLISH.AGE_AND_SEX, r"I am \g<old>\g<age>, I am "),
-    (ENGLISH.TOO_HAS, r"\g<am>, I have "),
     (ENGLISH.HERE, r"I am a \g<what>, "),
+    (ENGLISH.BOTH_OF_US, "we "),
+    (ENGLISH.ASIDE_HOW, r"\g<did> \g<how> "),
+    (re.compile(r"^(?=new (?:job|role|course|place|contract) )", _I), "my "),
     (ENGLISH.COLON_NAMES, r"\g<own> called "),
     (ENGLISH.MY_LIST, r"\g<own> are "),
     (ENGLISH.ALWAYS, r"I \g<how> have \g<what>"),
@@ -92,7 +96,13 @@ _SAID_SHORT = (
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
     (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
-    (re.compile(r"^been (?!there|here|ages|great|good|fun|nice|ok)(?=\w)", _I), "I have been "),
+    (
+        re.compile(
+            r"^been (?!there|here|ages|great|good|fun|nice|ok|an? (?:\w+ )?(?:day|week|month|year|while|time|morning|night)\b)(?=\w)",
+            _I,
+        ),
+        "I have been ",
+    ),
     (ENGLISH.LEFT_OUT, "I am "),
     (ENGLISH.UNSAID_TRADE, "I am a "),
     (ENGLISH.APPOINTED, "I have "),
@@ -104,7 +114,16 @@ _TWO_IN_ONE = (
     (ENGLISH.ONLY_NOW, r"\g<did>, I only \g<verb> "),
     (ENGLISH.TWO_DATED, r"\g<did>, \g<who> \g<verb> "),
     (ENGLISH.BY_TRADE, ", I am a "),
-    (re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? )|,? and (?=in |at |from |an? ))", _I), r"\1, I am "),
+    (ENGLISH.AND_AGED, r"\g<am>, I am "),
+    (ENGLISH.AND_BEEN, r"\g<did>, I have "),
+    (ENGLISH.KIN_TOO, r"\g<did>, \g<who> "),
+    (ENGLISH.HAS_TOO, r"\g<have>, \g<who> have "),
+    (ENGLISH.TOO_HAS, r"\g<am>, I have "),
+    (ENGLISH.STILL, ", I am "),
+    (
+        re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? |\w+ing )|,? and (?=in |at |from |an? ))", _I),
+        r"\1, I am ",
+    ),
     (re.compile(rf"\b(I am \d{{2,3}}), (?=(?:[\w-]+ )?{ENGLISH.JOBS.pattern}\b)", _I), r"\1, I am a "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
     (ENGLISH.FOR_JOB, r"\g<did>, I have a job "),
@@ -217,7 +236,7 @@ def clauses_en(sentence: str) -> list[str]:
     sentence = _expanded(sentence)
     while match := ENGLISH.OPENING.match(sentence):
         sentence = sentence[match.end() :]
-    sentence = _introduced(_as_one(ENGLISH.POLITE.sub("", sentence)))
+    sentence = _introduced(_as_one(ENGLISH.TRAILER.sub("", ENGLISH.POLITE.sub("", sentence))))
     statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
     return [
         part

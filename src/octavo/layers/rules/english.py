@@ -69,6 +69,10 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
             context.add(facts)
+            if not facts and (
+                mentioned := ENGLISH.MENTIONED.search(clause)
+            ):  # "a cake for my son, he turns 6"
+                context.other = mentioned["who"]
             context.people |= people_in(fact.content for fact in facts)
 
 
@@ -154,7 +158,7 @@ class EnglishReader(ClauseReader):
             if not self.context.about_owner:
                 return self._mentioning(clause, depth)
             if another and not first and not starts_so:
-                return self._about_another(clause, depth)
+                return self._about_another(clause, depth) or self._mentioning(clause, depth)
         self.context.about_owner = True
         said = _base_form(predicate)
         found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
@@ -298,7 +302,7 @@ class EnglishReader(ClauseReader):
         often = re.match(
             r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them|this)\b)\w", said
         ) and ENGLISH.HABITUAL.search(clause)
-        if category is None and (habit or often):
+        if category is None and (habit or (often and (subject.owner or verb.lower() in _PRESENT))):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return self.stated(kind, clause, subject, f"habit:{plain(said)}")

@@ -86,7 +86,7 @@ def _without_trifles(facts: list[StatedFact]) -> list[StatedFact]:
         fact
         for fact in facts
         if fact.category not in _BROAD
-        or any(key.startswith("like:") for key in fact.slots)
+        or any(key.startswith(("like:", "wish:")) for key in fact.slots)
         or _NAMED.search(fact.content)
         or topic_of(fact.content, fact.slots)
     ]
