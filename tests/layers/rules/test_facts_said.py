@@ -464,3 +464,22 @@ def test_who_is_going_to_move_lives_where_he_did() -> None:
     home = Known(id="1", layer="profile", category="preference", content="The user lives in Leeds")
     found = decide("I'm moving to York in June", [home], owner_type="user", at=NOW)
     assert [(one.action, one.content) for one in found] == [("insert", "The user is moving to York in June")]
+
+
+@pytest.mark.parametrize(
+    "text", ["怡君超会做菜", "小李很会做饭", "阿岚在奶茶店打工，一小时十九块", "静雯租在五象，跟两个同事合住"]
+)
+def test_what_is_told_of_somebody_by_name_is_not_the_users(text: str) -> None:
+    assert decide(text, [], owner_type="user", at=NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("My wife Bríd is the principal of the school here", "The user's wife Bríd is the principal of the school here"),
+        ("I can't abide garlic, Bríd puts it in everything", "The user can not abide garlic"),
+        ("I have a clapped-out Berlingo with 240,000 km on it", "The user has a clapped-out Berlingo with 240,000 km on it"),
+    ],
+)  # fmt: skip
+def test_here_and_it_at_the_end_point_at_nothing_else(text: str, kept: str) -> None:
+    assert [one.content for one in decide(text, [], owner_type="user", at=NOW)] == [kept]

@@ -16,6 +16,7 @@ from octavo.layers.rules.facts import CHINESE, COMMON, YES, StatedFact, category
 from octavo.layers.rules.moments import When, times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.values import OwnerType
+from octavo.search.subject import begins_with_name
 
 DETAILS = ("（", "）")
 
@@ -38,6 +39,11 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         if not bare and times(clause, context.at):
             if context.open:  # 看牙医，下午三点: that is when
                 context.add_time(clause, DETAILS)
+            continue
+        if at == 0 and begins_with_name(bare):
+            context.about_owner = (
+                False  # 静雯租在五象，跟两个同事合住: so is whoever the next clause tells of
+            )
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
