@@ -9,12 +9,11 @@ from octavo.layers.rules.clauses import (
     ClauseReader,
     ClauseSubject,
     ReadingContext,
-    Sentence,
-    clauses_zh,
 )
 from octavo.layers.rules.facts import CHINESE, COMMON, YES, StatedFact, category_of, is_personal, plain
 from octavo.layers.rules.moments import When, times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
+from octavo.layers.rules.sentences import Sentence, clauses_zh
 from octavo.layers.values import OwnerType
 from octavo.search.subject import begins_with_name
 

@@ -11,8 +11,6 @@ from octavo.layers.rules.clauses import (
     ClauseReader,
     ClauseSubject,
     ReadingContext,
-    Sentence,
-    clauses_en,
 )
 from octavo.layers.rules.facts import (
     ENGLISH,
@@ -26,6 +24,7 @@ from octavo.layers.rules.facts import (
 )
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import ENGLISH_PROFILE
+from octavo.layers.rules.sentences import Sentence, clauses_en
 from octavo.layers.values import OwnerType
 
 _I = re.IGNORECASE

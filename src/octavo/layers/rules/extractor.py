@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 from octavo.kernel.terms.traditional import simplify
 from octavo.layers import reasons
 from octavo.layers.records import topic_of
-from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.layers.rules.facts import (
     CHINESE,
     COMMON,
@@ -29,6 +28,7 @@ from octavo.layers.rules.reading import (
     reading,
     topic_of_slot,
 )
+from octavo.layers.rules.sentences import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.sync import run_in_turns, run_steps
 

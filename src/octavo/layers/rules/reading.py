@@ -11,10 +11,11 @@ from octavo.kernel.terms.topics import topics
 from octavo.kernel.terms.traditional import restore, simplify
 from octavo.layers.records import topic_of
 from octavo.layers.rules.chinese import read_chinese
-from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
+from octavo.layers.rules.clauses import ReadingContext
 from octavo.layers.rules.english import people_in, read_english
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
+from octavo.layers.rules.sentences import MOST_CHARACTERS, Sentence, own_words, sentences
 from octavo.layers.values import Known, OwnerType
 from octavo.util.cache import Cache, size_of
 from octavo.util.sync import run_steps
