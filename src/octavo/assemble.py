@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from octavo.config import Settings, local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ports import Embedder, Store, VectorIndex
 from octavo.search.recall import Recall
 from octavo.stores import open_store
+from octavo.stores.sql.urls import parse
 from octavo.util.cache import set_budget
 from octavo.util.file_modes import share_with_group
 from octavo.util.metrics import Meter
@@ -124,21 +125,21 @@ def queue_folder(settings: Settings) -> Path:
 
 def name_store(dsn: str) -> str:
     """Which store a URL names, however it spells it: no user, password or option but those that say where records are kept."""
-    parts = urlsplit(dsn)
-    scheme = parts.scheme.partition("+")[0]
-    scheme = _FAMILIES.get(scheme, scheme)
+    address = parse(dsn)
+    scheme = _FAMILIES.get(address.scheme, address.scheme)
     path = local_path(dsn)
     if path:
         path = "/" * (scheme == "sqlite") + Path(path).resolve().as_posix()
     elif path is None:
-        port = _PORTS.get(scheme)
-        hosts = (parts.netloc.rpartition("@")[2].lower() or "localhost" * bool(port)).split(",")
-        if port:
-            hosts = [host if ":" in host.rpartition("]")[2] else f"{host}:{port}" for host in hosts]
-        path = f"{','.join(sorted(hosts))}/{unquote(parts.path).strip('/')}"
+        usual = _PORTS.get(scheme)
+        hosts = sorted(
+            f"{host or 'localhost'}:{port or usual}" if port or usual else host
+            for host, port in address.hosts
+        )
+        path = f"{','.join(hosts)}/{address.path.strip('/')}"
         if scheme == "redis" and not path.rpartition("/")[2].isdigit():
             path = f"{path.rstrip('/')}/0"
-    where = urlencode(sorted(pair for pair in parse_qsl(parts.query) if pair[0] in _WHERE))
+    where = urlencode(sorted(pair for pair in address.options.items() if pair[0] in _WHERE and pair[1]))
     return f"{scheme}://{path}{'?' if where else ''}{where}"
 
 

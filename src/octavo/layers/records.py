@@ -296,7 +296,8 @@ def topic_of(content: str, slots: Iterable[str] = ()) -> str:
         kind = slot.partition(":")[0].removeprefix("former ")
         # What is said of somebody's wife is about the family, whatever it is.
         if topic := _TOPIC_OF.get(kind) or _first(kind.rpartition(" ")[0], _OTHERS):
-            return (topic == "skills" and _first(content[:_MOST_CHARACTERS], ("language",))) or topic
+            speaks = _first(content[:_MOST_CHARACTERS], ("language",)) if topic == "skills" else ""
+            return speaks or topic
     return _first(content[:_MOST_CHARACTERS], ORDER)
 
 

@@ -106,9 +106,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
         plain = simplify(text)
-        said = _LIVELIHOOD.sub(
-            "work", _PROGRAMMING.sub("programming", _USER.sub("我", plain))
-        )  # 用户口味: no 户口
+        said = _USER.sub("我", plain)  # 用户口味: no 户口
+        said = _LIVELIHOOD.sub("work", _PROGRAMMING.sub("programming", said))
         sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.

@@ -61,20 +61,22 @@ _NAME_FIRST = re.compile(
     r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?(?!(?:Run|Use|Take|Put|Make|Keep|Send|Check|Add|Set|Get|Buy|Bring|Avoid|Write|Read|Book|Try|Give|Move|Open|Close|Push|Start|Stop)\b)([A-ZÀ-Ý][\w-]+)"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
-# 安然住单位宿舍, 桂芬学的是模特步: what only people do, after what is neither a time, a manner nor a thing.
-_NAME_FIRST_CHINESE = re.compile(
-    "(?![一二三四五六七八九十两几不没也还都就又很最太更每这那哪今昨明后前上下早晚中从打平现目如以之当刚正已曾终总经常有真其自主即原大小老阿可应好至特居周月年个双第我你他她它"
-    "跟和与在把给为对让被请租借搬暂独合同定是但偶本谁感突尤确的稍容忽听非倘据去])"
-    r"([\u4e00-\u9fff]{2,3}?)(?<![也还不很都就又全着能])"
+# What only people do.
+_DOES_CHINESE = (
     "(?=(?:超|很|特别|可|真|最|还|也)?(?:住(?!.?$)|租在|养了|家养|练的|学的|读|念|怕|喜欢|讨厌|最[喜爱怕]|爱[吃喝看听玩]|会(?!员|议)|考[上了]|嫁|毕业|有点|今年|明年|下个?月|想|要去|属.的|生日|不[吃喝]"
     "|是[^，]{1,8}[人的]|在[^，]{1,8}(?:上班|工作|打工|读|当|做)))"
 )
+# 安然住单位宿舍, 桂芬学的是模特步: after what is neither a time, a manner nor a thing.
+_NAME_FIRST_CHINESE = re.compile(
+    "(?![一二三四五六七八九十两几不没也还都就又很最太更每这那哪今昨明后前上下早晚中从打平现目如以之当刚正已曾终总经常有真其自主即原大小老阿可应好至特居周月年个双第我你他她它"
+    "跟和与在把给为对让被请租借搬暂独合同定是但偶本谁感突尤确的稍容忽听非倘据去])"
+    rf"([\u4e00-\u9fff]{{2,3}}?)(?<![也还不很都就又全着能]){_DOES_CHINESE}"
+)
+#: Characters of given names.
 _GIVEN = frozenset(
-    "伟芳娜敏静丽强磊洋勇艳杰娟涛超秀霞刚桂英华玉兰志佳琪欣怡婷雪梅琳晶莹颖倩雯萱涵妍悦思彤嘉诗梦洁瑶曼薇菲晓宇浩轩泽辰子豪博睿俊凯鹏翔峰宁安然若楠知念晨阳曦昊翰君晴月芬莲珍琴燕红丹青云帆航哲恒诚毅斌彬辉建国庆海涵岚蓉蕾璐媛淑慧贤德瑞祥康健柏芷亦舟阮"
+    "伟芳娜敏静丽强磊洋勇艳杰娟涛超秀霞刚桂英华玉兰志佳琪欣怡婷雪梅琳晶莹颖倩雯萱涵妍悦思彤嘉诗梦洁瑶曼薇菲晓宇浩轩泽辰子豪博睿俊凯鹏翔峰宁安然若楠知念晨阳曦昊翰君晴月芬莲珍琴燕红丹青云帆航哲恒诚毅斌彬辉建国庆海岚蓉蕾璐媛淑慧贤德瑞祥康健柏芷亦舟阮"
 )
-_NICKNAME_FIRST = re.compile(
-    rf"(?:阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]){_NAME_FIRST_CHINESE.pattern[_NAME_FIRST_CHINESE.pattern.index('(?=(') :]}"
-)
+_NICKNAME_FIRST = re.compile(rf"(?:阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]){_DOES_CHINESE}")
 # "My wife Funmi", 我叔叔, "Funmi hates", 读书会的时间是; and what they are called: "my dog is called Biscuit", 我叔叔叫王志强.
 _SUBJECTS = tuple(
     map(

@@ -33,7 +33,7 @@ _FAMILIES = (
     "knife knives|half halves|good better best|bad worse worst"
 )
 _IRREGULAR = {form: family.split()[0] for family in _FAMILIES.split("|") for form in family.split()[1:]}
-_PREFIXED = re.compile("(re|out|over|under|un|mis|up|with|fore)(?=...)(.+)")
+_PREFIXED = re.compile("(re|out|over|under|un|mis|up|with|fore)(.{3,})")
 
 _VOWELS = frozenset("aeiouy")
 _DOUBLES = frozenset(("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt"))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
-#: Written in simplified texts too, with a meaning of their own: 乾隆, 著名. They count where others are traditional.
+#: Written in simplified texts too, with a meaning of their own, as in 乾隆. They count where others are traditional.
 _IN_BOTH = "乾夥徵藉"
 # 著 is 着 behind a verb, and stays itself in a famous author's works.
 _ASPECT = re.compile("(?<![名显顯原编編专專论論巨卓土])著(?![名作者称稱述书書])")

@@ -40,9 +40,8 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
                 context.add_time(clause, DETAILS)
             continue
         if at == 0 and begins_with_name(bare):
-            context.about_owner = (
-                False  # 静雯租在五象，跟两个同事合住: so is whoever the next clause tells of
-            )
+            # 静雯租在五象，跟两个同事合住: the next clause is hers too.
+            context.about_owner = False
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳

@@ -68,9 +68,8 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
             context.add(facts)
-            if not facts and (
-                mentioned := ENGLISH.MENTIONED.search(clause)
-            ):  # "a cake for my son, he turns 6"
+            mentioned = None if facts else ENGLISH.MENTIONED.search(clause)
+            if mentioned:  # "a cake for my son, he turns 6"
                 context.other = mentioned["who"]
             context.people |= people_in(fact.content for fact in facts)
 
