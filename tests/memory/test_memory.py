@@ -1,11 +1,21 @@
 """Add, search and look: what the front door promises, on every store."""
 
+import asyncio
 import copy
 from functools import partial
 
 import pytest
 
-from octavo import AsyncMemory, ConfigError, Conflict, InvalidQuery, InvalidRecord, Memory, NotFound
+from octavo import (
+    AsyncMemory,
+    ConfigError,
+    Conflict,
+    InvalidQuery,
+    InvalidRecord,
+    Memory,
+    NotFound,
+    StoreError,
+)
 from octavo.chat import ChatMemory, Msg
 from octavo.events import AgentEvent, EventStore
 from octavo.kernel.model import Query, Scope
@@ -320,6 +330,15 @@ def test_an_embedder_of_ones_own(tmp_path):
     with Memory(f"sqlite:///{tmp_path}/m.db", embedder=HashEmbedder()) as memory:
         memory.add("I play the cello.", user_id="lin")
         assert memory.search("cello", user_id="lin")
+
+
+def test_the_event_loop_has_ended(tmp_path):
+    """A memory used in one `asyncio.run` says in the next what to do, and can be closed there."""
+    memory = AsyncMemory(f"sqlite:///{tmp_path}/o.db")
+    asyncio.run(memory.add(BERLIN, user_id="lin"))
+    with pytest.raises(StoreError, match="use Memory, which serves all of them"):
+        asyncio.run(memory.search("Where do I live?", user_id="lin"))
+    asyncio.run(memory.close())
 
 
 def test_the_default_store_is_here(tmp_path, monkeypatch):

@@ -31,6 +31,14 @@ async def test_an_editor_that_writes_beside_and_renames(vault):
     assert (await vault.sync()).pushed == ["system"]
 
 
+async def test_a_document_beside_the_folders_is_named(vault):
+    await vault.put("system", "text")
+    (vault.root / "README.md").write_text("what this folder is for")
+    assert (await vault.sync()).problems == []
+    (vault.root / "notes.md").write_text("dropped at the top")
+    await problem(vault, "notes.md", "md/ or knowledge/")
+
+
 async def problem(vault, path, word):
     """The sync that leaves one thing alone, and says why."""
     report = await vault.sync()

@@ -176,7 +176,7 @@ class Shared:
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        if self._sweeping is not None:
+        if self._sweeping is not None and not self._sweeping.done():
             self._sweeping.cancel()
             await asyncio.wait([self._sweeping])
         async with contextlib.AsyncExitStack() as stack:

@@ -96,7 +96,7 @@ class PendingFacts:
 
     async def close(self) -> None:
         """Stop; what is left is found by the next process."""
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
 

@@ -263,11 +263,11 @@ class AsyncMemoryService:
         """One write that was given up."""
         return await self._journal().dead_letter(id_)
 
-    async def replay_dead_letters(self, ids: Sequence[str] | None = None) -> int:
+    async def replay_dead_letters(self, ids: str | Sequence[str] | None = None) -> int:
         """Queue these dead letters again, or all of them; how many."""
         return await self._journal().replay_dead(ids)
 
-    async def discard_dead_letters(self, ids: Sequence[str] | None = None) -> int:
+    async def discard_dead_letters(self, ids: str | Sequence[str] | None = None) -> int:
         """Delete these dead letters, or all of them, for good; how many."""
         return await self._journal().discard_dead(ids)
 

@@ -104,6 +104,9 @@ class Folder:
     def scan(self, known: dict[str, str]) -> VaultScan:
         """All documents, with their stamps, unread; of two files with one key, the `known` or the proper one counts."""
         scan, folders = VaultScan(), list(TOPS)
+        for name in sorted(each.name for each in self.root.glob(f"[!.]*{SUFFIX}")):
+            if name.casefold() != "readme.md":
+                scan.problems.append(Problem(name, "documents are in md/ or knowledge/; move it there"))
         for folder in folders:
             try:
                 with os.scandir(self._resolve(folder)) as listing:

@@ -287,16 +287,18 @@ class Journal(Wrap):
         """One write that was given up, or NotFound."""
         return await self._with_queue(lambda: self._queue.spool.dead.get(id))
 
-    async def replay_dead(self, ids: Sequence[str] | None = None) -> int:
+    async def replay_dead(self, ids: str | Sequence[str] | None = None) -> int:
         """Put these dead letters, or all, back into the queue as if they were new; answer how many there were."""
-        revived = await self._with_queue(lambda: self._queue.spool.revive(ids))
+        meant = [ids] if isinstance(ids, str) else ids
+        revived = await self._with_queue(lambda: self._queue.spool.revive(meant))
         if revived:
             self._replay.note_queued()
         return revived
 
-    async def discard_dead(self, ids: Sequence[str] | None = None) -> int:
+    async def discard_dead(self, ids: str | Sequence[str] | None = None) -> int:
         """Forget these dead letters, or all, for ever; answer how many there were."""
-        return await self._with_queue(lambda: self._queue.spool.dead.discard(ids))
+        meant = [ids] if isinstance(ids, str) else ids
+        return await self._with_queue(lambda: self._queue.spool.dead.discard(meant))
 
     async def erase(self, left: Left, names: Collection[bytes] = ()) -> Erased:
         """Take out of the queue and the dead letters what is not `left` of each write; see `Spool.erase`."""
