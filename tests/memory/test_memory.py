@@ -143,6 +143,10 @@ async def test_what_overtakes_stands_first(memory):
     await memory.add("I live in Munich now.", user_id="lin")
     hits = [hit.text for hit in await memory.search("where do I live?", user_id="lin")]
     assert "Munich" in hits[0]
+    await memory.add("I drive a VW Golf.", user_id="lin")
+    await memory.add("I sold the Golf.", user_id="lin")
+    hits = [hit.text for hit in await memory.search("What car do I drive?", user_id="lin")]
+    assert "sold" in hits[0]
 
 
 async def test_why_it_is_a_hit(memory):

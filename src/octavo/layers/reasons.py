@@ -23,6 +23,7 @@ _COMPARED = {
         "finer": "“{new}”比已有记忆“{old}”更具体，以新的为准。",
         "denied": "“{new}”与已有记忆“{old}”相反，以新的说法为准。",
         "changed": "{kind}信息有变化：已有记忆为“{old}”，现在为“{new}”。",
+        "ended": "“{new}”，所以已有记忆“{old}”不再成立。",
     },
     "en": {
         "first": 'New {kind}: "{new}"; there were no memories yet.',
@@ -32,6 +33,7 @@ _COMPARED = {
         "finer": '"{new}" says more than the memory "{old}" and takes its place.',
         "denied": '"{new}" is the opposite of the memory "{old}"; what was said last counts.',
         "changed": 'The {kind} changed: the memory was "{old}", now it is "{new}".',
+        "ended": '"{new}", so the memory "{old}" no longer holds.',
     },
 }
 #: Why a memory was changed by hand, or was not.

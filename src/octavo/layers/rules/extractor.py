@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from octavo.kernel.terms.traditional import simplify
 from octavo.layers import reasons
 from octavo.layers.records import topic_of
+from octavo.layers.rules.endings import describe_ended, find_ended
 from octavo.layers.rules.facts import (
     CHINESE,
     COMMON,
@@ -32,12 +33,12 @@ from octavo.layers.rules.sentences import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.sync import run_in_turns, run_steps
 
-Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
+Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer", "ended"]
 _GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")
 #: Of these two may be told in one breath: 主业写代码，副业跟拍.
 _BESIDE = frozenset({"work", "major", "degree", "study", "leads", "experience"})
 _LATELY = timedelta(days=2)
-_ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
+_ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update", "ended": "update"}  # fmt: skip
 #: What a word or two that are no sentence are about.
 _BARE = (
     (CHINESE.OCCUPATIONS, "career"),
@@ -142,6 +143,9 @@ def _decision(
     if match.known is not None:
         if match.known.layer != layer:  # a memory stays in the layer where it is
             layer, category = match.known.layer, match.known.category
+        if match.likeness == "ended" and match.fact is not None:
+            alone = len(match.facts) == 1 and match.known.content
+            content = describe_ended(fact, match.known.content if alone else match.fact.content)
         gone = [match.fact, *changed]
         rest = [other.content for other in match.facts if not any(other is one for one in gone)]
         if action == "update" and rest:
@@ -217,6 +221,8 @@ def compare(fact: StatedFact, memories: KnownFacts, at: datetime) -> FactMatch:
         # Of a memory that was not read to its end, what was not read would be lost with the change.
         if likeness != "new" and changed is None and len(known.content) <= MOST_OF_MEMORY:
             changed = FactMatch(likeness, known, other, facts)
+    if changed is None and (ended := find_ended(fact, memories, at)) is not None:
+        return FactMatch("ended", *ended)
     return changed or FactMatch("new")
 
 

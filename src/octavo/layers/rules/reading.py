@@ -168,6 +168,15 @@ class KnownFacts:
         found = self._by_content.get(fact.content)
         return found if found and fact.layer == "profile" == found.known.layer else None
 
+    def lasting(self, at: datetime) -> Iterator[KnownFact]:
+        """All that may still be so, or is ahead; not what happened on a day that is past."""
+        for entry in {
+            id(one.fact): one for some in (self._events, *self._by_topic.values()) for one in some
+        }.values():
+            day = entry.known.happened_at
+            if entry.known.layer == "profile" or day is None or day.date() >= at.date():
+                yield entry
+
     def near(self, fact: StatedFact) -> Iterator[KnownFact]:
         """The facts that may be the same as this one, or be changed by it."""
         for key in fact.slots:

@@ -1,0 +1,122 @@
+"""What is over, or has another number or day, supersedes what was so; what only sounds so does not."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from octavo.layers.rules.extractor import decide
+from octavo.layers.values import Known
+
+AT = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
+
+
+def superseded(known: str, text: str) -> list[str]:
+    """The new contents of a memory after a text was read."""
+    before = Known(id="1", layer="profile", category="preference", content=known)
+    decided = decide(text, [before], owner_type="user", at=AT)
+    return [one.content for one in decided if one.target == "1" and one.action == "update"]
+
+
+@pytest.mark.parametrize(
+    ("known", "text", "now"),
+    [
+        (
+            "The user drives a VW Golf",
+            "I sold the Golf.",
+            "The user sold the Golf (before: drives a VW Golf)",
+        ),
+        (
+            "The user's girlfriend is called Kim",
+            "Kim and I broke up last week",
+            "The user broke up last week with Kim (before: The user's girlfriend is called Kim)",
+        ),
+        (
+            "The user's rent is 900 a month",
+            "My rent went up to 1100.",
+            "The user's rent went up to 1100 (before: The user's rent is 900 a month)",
+        ),
+        (
+            "The user's rent went up to 1100 (before: The user's rent is 900 a month)",
+            "My rent is 1200 now",
+            "The user's rent is 1200 now (before: The user's rent went up to 1100)",
+        ),
+        (
+            "The user has a dog called Rex",
+            "Rex died on Sunday.",
+            "The user's dog Rex died on Sunday (before: has a dog called Rex)",
+        ),
+        (
+            "The user has a Netflix subscription",
+            "I cancelled Netflix",
+            "The user cancelled Netflix (before: has a Netflix subscription)",
+        ),
+        (
+            "The user plays tennis every Tuesday",
+            "I no longer play tennis",
+            "The user no longer plays tennis (before: plays tennis every Tuesday)",
+        ),
+        (
+            "The user is vegetarian",
+            "I eat meat again these days",
+            "The user eats meat again these days (before: is vegetarian)",
+        ),
+        ("用户开一辆大众高尔夫", "我把高尔夫卖了", "用户把高尔夫卖了（此前：开一辆大众高尔夫）"),
+        ("用户的女朋友叫小琪", "我和小琪分手了", "用户和小琪分手了（此前：用户的女朋友叫小琪）"),
+        ("用户房租三千", "房租涨到三千五了", "用户的房租涨到三千五了（此前：房租三千）"),
+        ("用户的狗叫豆豆", "豆豆上周走了", "用户的狗豆豆上周走了（此前：用户的狗叫豆豆）"),
+        ("用户每周二打羽毛球", "我不打羽毛球了", "用户不打羽毛球了（此前：每周二打羽毛球）"),
+        ("用户结婚五年了", "我离婚了", "用户离婚了（此前：结婚五年了）"),
+        ("用户有愛奇藝會員", "愛奇藝會員取消了", "用户愛奇藝會員取消了（此前：有愛奇藝會員）"),
+    ],
+)
+def test_what_is_over_takes_the_place_of_what_was(known, text, now):
+    assert superseded(known, text) == [now]
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        ("The user plays golf on Sundays", "I sold the Golf."),
+        ("The user likes coffee cake", "I no longer drink coffee"),
+        ("The user's son Leo is nine", "My son Leo passed his swimming test."),
+        ("The user's daughter is called Mia", "My daughter is in Leeds now."),
+        ("The user's sister is 34", "My sister moved to Leeds."),
+        ("The user works at Siemens", "I'm off work today."),
+        ("The user's wife is called Jo", "My wife is gone for the weekend."),
+        ("The user's boss is called Kim", "I broke up with Kim."),
+        ("The user's salary is 3000", "My rent went up to 1000."),
+        ("The user is vegetarian", "My wife eats meat again."),
+        ("The user is married to Paul", "My sister got divorced."),
+        ("The user sold the Golf (before: drives a VW Golf)", "I got rid of the Golf."),
+        ("用户每周二打羽毛球", "今天不打羽毛球了"),
+        ("用户的女儿叫米娅", "我女儿走了，去学校了"),
+        ("用户在阿里上班", "我上周调到上海了"),
+        ("用户的姐三十四岁", "我姐搬到成都了"),
+        ("用户吃素", "我老公又开始吃肉了"),
+    ],
+)
+def test_what_goes_on_stays(known, text):
+    assert superseded(known, text) == []
+
+
+def test_what_says_least_besides_is_what_ended():
+    """Of a girlfriend's name and her birthday it is who she is that is over."""
+    contents = ["The user's girlfriend Kim's birthday is on 4 May", "The user's girlfriend is called Kim"]
+    known = [
+        Known(id=str(n), layer="profile", category="preference", content=content)
+        for n, content in enumerate(contents)
+    ]
+    [decision] = decide("My girlfriend and I broke up.", known, owner_type="user", at=AT)
+    assert decision.target == "1"
+
+
+def test_an_appointment_ahead_is_moved():
+    ahead = Known(
+        id="1", layer="event", category="event", content="The user's dentist appointment is on Monday at 9",
+        happened_at=datetime(2026, 3, 16, 9, tzinfo=UTC),
+    )  # fmt: skip
+    [decision] = decide(
+        "My dentist appointment was moved to Wednesday at 11.", [ahead], owner_type="user", at=AT
+    )
+    assert (decision.action, decision.target) == ("update", "1")
+    assert decision.happened_at == datetime(2026, 3, 18, 11, tzinfo=UTC)
