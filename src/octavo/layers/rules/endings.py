@@ -6,6 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topics
 from octavo.kernel.terms.traditional import simplify
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, StatedFact, has_han, words
 from octavo.layers.rules.reading import KnownFact, KnownFacts
@@ -17,9 +19,18 @@ _SUBJECT = re.compile("^(?:The user |用户(?!的))")
 _FOLLOWING = STOP_WORDS | {".", "every", "each", "called", "named", "once", "twice", "daily", "now", "again"}
 
 
+_HOW = ("PARTED", "ENDED", "SHIFTED", "RENEWED", "GROWN", "INSTEAD", "SWITCHED")
+#: How a memory begins that one of these takes the place of.
+_BEGINS = {
+    "RENEWED": r"(?:The user's |用户的?)(?:\w+ )?{}(?: is| are|是|叫)",
+    "GROWN": r"(?:The user's |用户的?){}(?: is)? ?(?:about |今年|已经|快)*{COUNT}",
+    "INSTEAD": r"(?:The user |用户){}",
+}
+
+
 class _Ending(NamedTuple):
-    how: str  # the pattern that says so: PARTED, ENDED or SHIFTED
-    what: str  # the words for what is over, or has another number or day
+    how: str  # the pattern that says so, one of _HOW
+    what: str  # the words for what is over, or otherwise
 
 
 def find_ended(fact: StatedFact, memories: KnownFacts, at: datetime) -> KnownFact | None:
@@ -45,7 +56,7 @@ def describe_ended(fact: StatedFact, known: str) -> str:
 def _read_ending(content: str) -> _Ending | None:
     said = COMMON.ASIDE.sub("", simplify(content))
     table = CHINESE if has_han(said) else ENGLISH
-    for how in ("PARTED", "ENDED", "SHIFTED"):
+    for how in _HOW:
         if match := getattr(table, how).search(said):
             return _Ending(how, next(filter(None, match.groups()), ""))
     own = not said.startswith(("The user's", "用户的"))
@@ -55,6 +66,11 @@ def _read_ending(content: str) -> _Ending | None:
 
 def _is_ended(content: str, ending: _Ending) -> bool:
     """Whether a memory tells what is over now; one of which that was known already does not."""
+    if begin := _BEGINS.get(ending.how):
+        return re.match(begin.format(re.escape(ending.what), COUNT=COMMON.COUNT.pattern), content) is not None
+    if ending.how == "SWITCHED":
+        kind = {*topics(ending.what, terms(ending.what))}
+        return bool(kind.intersection(topics(content, terms(content)))) and bool(COMMON.TAKEN.match(content))
     if not _names(content, ending.what):
         return False
     if ending.how == "SHIFTED":
@@ -62,7 +78,7 @@ def _is_ended(content: str, ending: _Ending) -> bool:
     if ending.how == "PARTED" and not COMMON.PARTNER.search(content):
         return False
     before = _read_ending(content)
-    return before is None or before.how == "SHIFTED"
+    return before is None or before.how not in ("PARTED", "ENDED")
 
 
 def _names(content: str, what: str) -> bool:

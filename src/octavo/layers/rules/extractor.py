@@ -124,7 +124,8 @@ def _once(facts: list[StatedFact], at: datetime) -> Generator[None, None, list[S
             continue
         # "I'm a lifeguard in summer and a ski instructor in winter": one sentence may tell of two trades.
         both = match.fact and match.fact.quote == fact.quote != "" and "occupation" in fact.slots
-        beside = both or (match.likeness == "changed" and fact.slots.keys() <= _BESIDE)
+        beside = both or match.likeness == "ended"
+        beside = beside or (match.likeness == "changed" and fact.slots.keys() <= _BESIDE)
         if match.known is not None and not beside:
             kept.pop(match.known.id, None)
         kept[str(n)] = fact
