@@ -1,9 +1,13 @@
 """What is over, or has another number or day, supersedes what was so; what only sounds so does not."""
 
+import re
+from collections import Counter
 from datetime import UTC, datetime
+from importlib import resources
 
 import pytest
 
+from octavo.layers import rules
 from octavo.layers.rules.extractor import decide
 from octavo.layers.values import Known
 
@@ -145,3 +149,11 @@ def test_an_appointment_ahead_is_moved():
     )
     assert (decision.action, decision.target) == ("update", "1")
     assert decision.happened_at == datetime(2026, 3, 18, 11, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["common", "english", "chinese"])
+def test_a_table_defines_a_name_once(name):
+    """The second of two patterns of one name would silently replace the first."""
+    table = (resources.files(rules) / f"{name}.txt").read_text("utf-8")
+    defined = Counter(re.findall(r"^([A-Z_]+) [=~] ", table, re.MULTILINE))
+    assert [each for each, times in defined.items() if times > 1] == []
