@@ -10,7 +10,16 @@ from octavo.layers.rules.clauses import (
     ClauseSubject,
     ReadingContext,
 )
-from octavo.layers.rules.facts import CHINESE, COMMON, YES, StatedFact, category_of, is_personal, plain
+from octavo.layers.rules.facts import (
+    CHINESE,
+    COMMON,
+    YES,
+    StatedFact,
+    category_of,
+    is_of_life,
+    is_personal,
+    plain,
+)
 from octavo.layers.rules.moments import When, times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.rules.sentences import Sentence, clauses_zh
@@ -64,6 +73,10 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
         ordered = ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
+        if asks and (cut := CHINESE.ASKING.search(clause)):
+            known = clause[: cut.start()]  # 我对猫毛过敏能养猫吗, 我那辆开了九年的飞度要不要换电池
+            if CHINESE.OWNED.match(known) or ((known[:1] == "我" or context.open) and is_personal(known)):
+                clause, bare, asks = known, known[reader.after_leading(known) :], False
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
@@ -190,13 +203,16 @@ class ChineseReader(ClauseReader):
             or studying
             or (last.category == "personality" and re.fullmatch("[^了过是有]{4}", clause))  # 没耐心，丢三落四
         )
+        own = last or not CHINESE.GENERAL.search(said)  # but 狗不能吃葡萄, 关掉空调
         told = (
             subject.owner
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
-            or (last is None and CHINESE.FOR_YEARS.match(clause))  # 离婚两年; but 签了合同，工期两年
-            or (len(said) > 3 and is_personal(clause))
+            or (
+                (last is None or "第" in clause) and CHINESE.FOR_YEARS.match(clause)
+            )  # 离婚两年; but 签了合同，工期两年
+            or (own and (len(said) > 3 and is_personal(clause) if last else is_of_life(said)))
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
@@ -292,7 +308,8 @@ class ChineseReader(ClauseReader):
             )
         before = clause[subject.end if subject.owner else 0 : subject.said]
         done = re.search("刚|已经|终于|总算|正", before) is not None
-        if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
+        alone = subject.owner or (last is None and CHINESE.FOR_YEARS.match(clause))
+        if alone and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
@@ -396,7 +413,7 @@ def _category(said: str) -> str:
 
 
 def _names_another(said: str, timed: bool) -> bool:
-    if not CHINESE.NAMED.match(said) or said.startswith(("家", "对", "在")):
+    if not CHINESE.NAMED.match(said) or re.match("[家对在]|.*是我[^，]{1,6}的$", said):
         return False
     category = event_category(said, timed=timed, sure=False)
     return category in (None, "other") and not CHINESE.WEATHER.search(said)
