@@ -476,6 +476,8 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
         return "other"  # before 发烧 is taken for 发
     if timed and CHINESE.DUE.match(said):
         return "event"
+    if not (timed or done) and CHINESE.SO_FAR.search(said):
+        return None
     if CHINESE.ACTION.match(said):
         return "action"
     state = CHINESE.STATES.search(said) or CHINESE.WEATHER.search(said)
@@ -483,7 +485,8 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
         return "other"
     # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
     if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
-        return "action" if timed or done or not is_personal(said) else None  # 不到五十就老花了 lasts
+        got = CHINESE.COUNTED.search(said)  # 花半年工资入了把吉他; but 不到五十就老花了, 厂子黄了 last
+        return "action" if timed or done or got or not is_of_life(said) else None
     if not sure or not timed or CHINESE.IS_SO.match(said):
         return None
     return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"
