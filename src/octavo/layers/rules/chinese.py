@@ -39,7 +39,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
-            clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
+            clause = f"我{role}" if CHINESE_PROFILE.statement(role) or is_of_life(role) else clause
         learnt = CHINESE.LEARNT.search(clauses[at - 1]) if at else None
         if learnt and (match := CHINESE.PRACTISED.fullmatch(clause)):
             clause = match["often"] + learnt["what"] + match["much"]
@@ -71,7 +71,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         )
         if ordered and CHINESE.TO_SAY.match(clause):
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
-        ordered = ordered or CHINESE.COMMAND.match(bare) is not None
+        reader.ordered = ordered = ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
         if asks and (cut := CHINESE.ASKING.search(clause)):
             known = clause[: cut.start()]  # 我对猫毛过敏能养猫吗, 我那辆开了九年的飞度要不要换电池
@@ -97,6 +97,7 @@ class ChineseReader(ClauseReader):
     """Reads Chinese clauses."""
 
     table = CHINESE
+    ordered = False  # whether the sentence asked for something: 算下月供，贷一百万三十年 says nothing of anybody
     names: ClassVar[dict[OwnerType, str]] = {"user": "用户", "agent": "智能体"}
 
     def with_relation(self, clause: str) -> str:
@@ -209,10 +210,8 @@ class ChineseReader(ClauseReader):
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
-            or (
-                (last is None or "第" in clause) and CHINESE.FOR_YEARS.match(clause)
-            )  # 离婚两年; but 签了合同，工期两年
-            or (own and (len(said) > 3 and is_personal(clause) if last else is_of_life(said)))
+            or self._for_years(clause)
+            or (own and (len(said) > 3 and is_personal(clause) if last or self.ordered else is_of_life(said)))
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
@@ -308,8 +307,7 @@ class ChineseReader(ClauseReader):
             )
         before = clause[subject.end if subject.owner else 0 : subject.said]
         done = re.search("刚|已经|终于|总算|正", before) is not None
-        alone = subject.owner or (last is None and CHINESE.FOR_YEARS.match(clause))
-        if alone and not timed and not done and CHINESE.LASTS.search(said):
+        if (subject.owner or self._for_years(clause)) and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
@@ -331,6 +329,11 @@ class ChineseReader(ClauseReader):
         """我晚上九点就睡: an hour and no day."""
         found = times(clause, self.context.at)
         return "点" in clause and _at_any(found, said) and not CHINESE.AHEAD.match(said)
+
+    def _for_years(self, clause: str) -> bool:
+        """离婚两年, 戒烟第三周; but 签了合同，工期两年 and 算下月供，贷一百万三十年."""
+        alone = not self.ordered and (self.context.last is None or "第" in clause)
+        return alone and CHINESE.FOR_YEARS.match(clause) is not None
 
     def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
         """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
@@ -409,11 +412,13 @@ class ChineseReader(ClauseReader):
 
 def _category(said: str) -> str:
     """The category of what the owner says of themselves; 我牙医姓冯 names a trade, and not the owner's."""
-    return "preference" if CHINESE.OF_ANOTHER.match(said) else category_of(said)
+    if CHINESE.OF_ANOTHER.match(said):
+        return "preference"
+    return "education" if CHINESE.BARE_EDUCATION.search(said) else category_of(said)
 
 
 def _names_another(said: str, timed: bool) -> bool:
-    if not CHINESE.NAMED.match(said) or re.match("[家对在]|.*是我[^，]{1,6}的$", said):
+    if not CHINESE.NAMED.match(said) or re.match("[家对在和跟与]|.*是我[^，]{1,6}的$", said):
         return False
     category = event_category(said, timed=timed, sure=False)
     return category in (None, "other") and not CHINESE.WEATHER.search(said)
