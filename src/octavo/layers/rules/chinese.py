@@ -97,7 +97,9 @@ class ChineseReader(ClauseReader):
     """Reads Chinese clauses."""
 
     table = CHINESE
-    ordered = False  # whether the sentence asked for something: 算下月供，贷一百万三十年 says nothing of anybody
+    ordered = (
+        False  # whether the sentence asked for something: 算下月供，贷一百万三十年 says nothing of anybody
+    )
     names: ClassVar[dict[OwnerType, str]] = {"user": "用户", "agent": "智能体"}
 
     def with_relation(self, clause: str) -> str:
@@ -307,7 +309,12 @@ class ChineseReader(ClauseReader):
             )
         before = clause[subject.end if subject.owner else 0 : subject.said]
         done = re.search("刚|已经|终于|总算|正", before) is not None
-        if (subject.owner or self._for_years(clause)) and not timed and not done and CHINESE.LASTS.search(said):
+        if (
+            (subject.owner or self._for_years(clause))
+            and not timed
+            and not done
+            and CHINESE.LASTS.search(said)
+        ):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
@@ -365,14 +372,14 @@ class ChineseReader(ClauseReader):
             name = CHINESE.NAME_AFTER.match(clause, match.end())
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
-        match = None
+        match = CHINESE.BARE_THING.match(clause, at)
+        spoken = self.context.about_owner and not self.context.narrated
         if (
-            self.context.about_owner
-            and not self.context.narrated
+            match
+            and spoken
+            and not CHINESE.WEATHER.search(clause)
             and not CHINESE_PROFILE.statement(clause[at:])
         ):
-            match = CHINESE.BARE_THING.match(clause, at)
-        if match and not CHINESE.WEATHER.search(clause):
             return subject(False, match.end(), match.end(), own=True)
         if match := CHINESE.OTHERS.match(clause, at):
             return subject(False, match.end(), match.end())

@@ -127,7 +127,7 @@ _ASIDE = (
     (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
     (CHINESE.THAT_IS, r"\1是我的\2"),  # 我给盲人读报，这是我的工作
     (CHINESE.THE_ONE, r"\1"),  # 我就是厂里管仓库的那个
-    (CHINESE.HEARD_LAST, r"据说\1"),  # 公司要上市了，据说
+    (CHINESE.HEARD_LAST, r"据说\g<said>\g<claim>"),  # 公司要上市了，据说
     (CHINESE.LIKE_ME, r"我是\g<what>，"),
     (CHINESE.WE_WORKERS, r"我是\g<what>，\g<before>"),
     (CHINESE.THOSE_WHO, r"我\g<what>的，"),
