@@ -4,6 +4,13 @@ import re
 from functools import lru_cache
 from typing import ClassVar
 
+from octavo.layers.rules.chinese_events import (
+    at_any,
+    event_category,
+    matters_to_owner,
+    names_another,
+    only_happens,
+)
 from octavo.layers.rules.clauses import (
     DEEPEST,
     ClauseReader,
@@ -12,7 +19,6 @@ from octavo.layers.rules.clauses import (
 )
 from octavo.layers.rules.facts import (
     CHINESE,
-    COMMON,
     YES,
     StatedFact,
     category_of,
@@ -20,7 +26,7 @@ from octavo.layers.rules.facts import (
     is_personal,
     plain,
 )
-from octavo.layers.rules.moments import When, times
+from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.rules.sentences import Sentence, clauses_zh
 from octavo.layers.values import OwnerType
@@ -39,7 +45,11 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
+            role = role[1:].removesuffix("的人") if "了" in role else role  # 作为一个开了六年青旅的人
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) or is_of_life(role) else clause
+        if ordered and re.match("[他她](?!们)", clause) and not (context.open or context.narrated):
+            kin = CHINESE.RELATIONS.search(clauses[at - 1])  # 给老丈人写个寿联，他属马
+            clause = f"我{kin[0]}{clause[1:]}" if kin else clause
         learnt = CHINESE.LEARNT.search(clauses[at - 1]) if at else None
         if learnt and (match := CHINESE.PRACTISED.fullmatch(clause)):
             clause = match["often"] + learnt["what"] + match["much"]
@@ -276,15 +286,15 @@ class ChineseReader(ClauseReader):
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
         dated = ahead and any(re.search("[号下明后].*点|下.*[周期拜].|后天", when.words) for when in found)
-        happens = _only_happens(said, timed, dated)
+        happens = only_happens(said, timed, dated)
         profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
             self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
-            matters = subject.kin and _matters_to_owner(said)
+            matters = subject.kin and matters_to_owner(said)
             return self._happening("event", clause, subject) if matters else []
         if self._is_topic(clause):
             return []  # 我做饭一般，收纳是强项: nobody is called 收纳
-        another = _names_another(said, timed) or self._of_another(clause, subject)
+        another = names_another(said, timed) or self._of_another(clause, subject)
         if subject.owner is None and profile is None and another:
             self.context.about_owner = False  # 小明是医生: somebody else, and so is whoever "他" is next
             return []
@@ -300,7 +310,7 @@ class ChineseReader(ClauseReader):
             slots = {"birthday": compared_day(day)}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         last = self.context.last
-        again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
+        again = last and any(key.startswith("habit:") for key in last.slots) and at_any(found, said)
         habit = again or (subject.owner and self._daily(clause, said)) or CHINESE.HABIT.search(clause)
         if habit and not re.match("在|.*[了过我]", said):
             hour = CHINESE.HOUR.search(clause)  # 六点起床 and 七点起床 are no two habits, and not the same
@@ -321,21 +331,23 @@ class ChineseReader(ClauseReader):
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
-        about_owner = bool((_is_feeling(said) or weather) and (timed or subject.owner or self.context.when))
+        about_owner = bool(
+            (CHINESE.FEELING.match(said) or weather) and (timed or subject.owner or self.context.when)
+        )
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
         if (category is None and ahead and CHINESE.AT_HOUR.search(clause)) or (
             category == "other" and ahead and subject.owner and not about_owner
         ):
             category = "action"  # 明早八点空腹抽血, 我25号的航班回国
-        if category == "other" and not about_owner and (subject.owner is None or _at_any(found, said)):
+        if category == "other" and not about_owner and (subject.owner is None or at_any(found, said)):
             return []
         return self._happening(category, clause, subject) if category else []
 
     def _daily(self, clause: str, said: str) -> bool:
         """我晚上九点就睡: an hour and no day."""
         found = times(clause, self.context.at)
-        return "点" in clause and _at_any(found, said) and not CHINESE.AHEAD.match(said)
+        return "点" in clause and at_any(found, said) and not CHINESE.AHEAD.match(said)
 
     def _for_years(self, clause: str) -> bool:
         """离婚两年, 戒烟第三周; but 签了合同，工期两年 and 算下月供，贷一百万三十年."""
@@ -372,14 +384,9 @@ class ChineseReader(ClauseReader):
             name = CHINESE.NAME_AFTER.match(clause, match.end())
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
-        match = CHINESE.BARE_THING.match(clause, at)
         spoken = self.context.about_owner and not self.context.narrated
-        if (
-            match
-            and spoken
-            and not CHINESE.WEATHER.search(clause)
-            and not CHINESE_PROFILE.statement(clause[at:])
-        ):
+        match = None if CHINESE.WEATHER.search(clause) else CHINESE.BARE_THING.match(clause, at)
+        if match and spoken and not CHINESE_PROFILE.statement(clause[at:]):
             return subject(False, match.end(), match.end(), own=True)
         if match := CHINESE.OTHERS.match(clause, at):
             return subject(False, match.end(), match.end())
@@ -424,20 +431,6 @@ def _category(said: str) -> str:
     return "education" if CHINESE.BARE_EDUCATION.search(said) else category_of(said)
 
 
-def _names_another(said: str, timed: bool) -> bool:
-    if not CHINESE.NAMED.match(said) or re.match("[家对在和跟与]|.*是我[^，]{1,6}的$", said):
-        return False
-    category = event_category(said, timed=timed, sure=False)
-    return category in (None, "other") and not CHINESE.WEATHER.search(said)
-
-
-def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
-    """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
-    at_place = re.match("在(?!.*班$)" if dated else "在.*(?:工作(?!$)|读(?!.*年)|租)", said)
-    does = timed and not said.endswith("工作") and re.match("会|能|可以|想|做", said)
-    return bool((at_place and timed) or does or re.match("会(?:打电话|把|给|去|来|在)", said))
-
-
 @lru_cache(maxsize=16)
 def _owner_patterns(
     owner_type: OwnerType, narrated: bool, pronoun: bool
@@ -454,62 +447,3 @@ def _owner_patterns(
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
     )
-
-
-def _at_any(found: tuple[When, ...], said: str) -> bool:
-    """Whether a clause names no day, and nothing is done: 我早上起不来 is so on all of them."""
-    dayless = all(COMMON.DAYLESS.fullmatch(when.words) for when in found)
-    return bool(found) and dayless and not CHINESE.ASPECT.search(said)
-
-
-def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) -> str | None:
-    """The event category of what is said after a subject; None when nothing is said to happen.
-
-    `timed`: the clause names a time; `sure`: the subject was named, not only carried over; `done`: an adverb says it is over.
-    """
-    if CHINESE.STOPPED.fullmatch(said) or (not sure and re.search("太.{1,3}了$", said)):
-        return None  # 现在不吃了: of what, the clause before it said; 打工人太难了
-    said = CHINESE.BOUGHT.sub("买了", said)  # 买了两张演唱会门票: whatever it is that was bought
-    aspect = done or bool(CHINESE.ASPECT.search(said) or CHINESE.GOING_ON.match(said))
-    if CHINESE.DECISION.match(said) and not CHINESE.PREPARED.match(said):
-        return "decision"
-    ahead = CHINESE.AHEAD.match(said) is not None and (timed or sure)
-    if not (aspect or timed or ahead):
-        return None
-    talk, meeting = CHINESE.TALK.search(said), CHINESE.MEETINGS.search(said) or CHINESE.HELD.search(said)
-    life = CHINESE.LIFE.search(said)
-    if meeting and not any(one and one.start() < meeting.start() for one in (talk, life)):
-        return "meeting"
-    if (life and not (talk and talk.start() < life.start())) or (CHINESE.OCCASIONS.search(said) and not talk):
-        return "event"
-    if talk:
-        return "conversation"
-    if _is_feeling(said):
-        return "other"  # before 发烧 is taken for 发
-    if timed and CHINESE.DUE.match(said):
-        return "event"
-    if not (timed or done) and CHINESE.SO_FAR.search(said):
-        return None
-    if CHINESE.ACTION.match(said):
-        return "action"
-    state = CHINESE.STATES.search(said) or CHINESE.WEATHER.search(said)
-    if state and (timed or sure or aspect):
-        return "other"
-    # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
-    if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
-        got = CHINESE.COUNTED.search(said)  # 花半年工资入了把吉他; but 不到五十就老花了, 厂子黄了 last
-        return "action" if timed or done or got or not is_of_life(said) else None
-    if not sure or not timed or CHINESE.IS_SO.match(said):
-        return None
-    return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"
-
-
-def _is_feeling(said: str) -> bool:
-    """Whether a clause only tells how somebody is just now."""
-    return CHINESE.FEELING.match(said) is not None
-
-
-def _matters_to_owner(said: str) -> bool:
-    """Whether something happened to one of the owner's people that matters to the owner."""
-    happened = CHINESE.LIFE.search(said) or CHINESE.OCCASIONS.search(said)
-    return happened is not None and CHINESE.ASPECT.search(said) is not None
