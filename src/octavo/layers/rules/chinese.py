@@ -154,10 +154,8 @@ class ChineseReader(ClauseReader):
 
     def is_bare(self, bare: str) -> bool:
         """Whether a clause names only what somebody is: 河南人, 程序员."""
-        if (
-            not re.fullmatch("(?!学)[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
-            or self._subject(bare).owner is not None
-        ):
+        short = re.fullmatch("(?!学)[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
+        if not short or self._subject(bare).owner is not None:
             return False
         statement = CHINESE_PROFILE.statement
         return statement(bare) is None and statement(f"是{bare}") is not None
@@ -342,7 +340,8 @@ class ChineseReader(ClauseReader):
             category = "action"  # 明早八点空腹抽血, 我25号的航班回国
         if category == "other" and not about_owner and (subject.owner is None or at_any(found, said)):
             return []
-        return self._happening(category, clause, subject) if category else []
+        of_another = subject.owner is None and not (timed or done) and CHINESE.GENERAL.search(said)
+        return self._happening(category, clause, subject) if category and not of_another else []
 
     def _daily(self, clause: str, said: str) -> bool:
         """我晚上九点就睡: an hour and no day."""
@@ -416,6 +415,7 @@ class ChineseReader(ClauseReader):
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
             if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多
+                tail = re.sub("^[他她](?:的|家)?", "", tail)
                 return f"{self.in_third_person(head)}{name}的{self.in_third_person(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
