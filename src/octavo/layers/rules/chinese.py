@@ -4,14 +4,29 @@ import re
 from functools import lru_cache
 from typing import ClassVar
 
+from octavo.layers.rules.chinese_events import (
+    at_any,
+    event_category,
+    matters_to_owner,
+    names_another,
+    only_happens,
+)
 from octavo.layers.rules.clauses import (
     DEEPEST,
     ClauseReader,
     ClauseSubject,
     ReadingContext,
 )
-from octavo.layers.rules.facts import CHINESE, COMMON, YES, StatedFact, category_of, is_personal, plain
-from octavo.layers.rules.moments import When, times
+from octavo.layers.rules.facts import (
+    CHINESE,
+    YES,
+    StatedFact,
+    category_of,
+    is_of_life,
+    is_personal,
+    plain,
+)
+from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.rules.sentences import Sentence, clauses_zh
 from octavo.layers.values import OwnerType
@@ -30,7 +45,11 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
-            clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
+            role = role[1:].removesuffix("的人") if "了" in role else role  # 作为一个开了六年青旅的人
+            clause = f"我{role}" if CHINESE_PROFILE.statement(role) or is_of_life(role) else clause
+        if ordered and re.match("[他她](?!们)", clause) and not (context.open or context.narrated):
+            kin = CHINESE.RELATIONS.search(clauses[at - 1])  # 给老丈人写个寿联，他属马
+            clause = f"我{kin[0]}{clause[1:]}" if kin else clause
         learnt = CHINESE.LEARNT.search(clauses[at - 1]) if at else None
         if learnt and (match := CHINESE.PRACTISED.fullmatch(clause)):
             clause = match["often"] + learnt["what"] + match["much"]
@@ -62,8 +81,12 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         )
         if ordered and CHINESE.TO_SAY.match(clause):
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
-        ordered = ordered or CHINESE.COMMAND.match(bare) is not None
+        reader.ordered = ordered = ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
+        if asks and (cut := CHINESE.ASKING.search(clause)):
+            known = clause[: cut.start()]  # 我对猫毛过敏能养猫吗, 我那辆开了九年的飞度要不要换电池
+            if CHINESE.OWNED.match(known) or ((known[:1] == "我" or context.open) and is_personal(known)):
+                clause, bare, asks = known, known[reader.after_leading(known) :], False
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
@@ -84,6 +107,9 @@ class ChineseReader(ClauseReader):
     """Reads Chinese clauses."""
 
     table = CHINESE
+    ordered = (
+        False  # whether the sentence asked for something: 算下月供，贷一百万三十年 says nothing of anybody
+    )
     names: ClassVar[dict[OwnerType, str]] = {"user": "用户", "agent": "智能体"}
 
     def with_relation(self, clause: str) -> str:
@@ -128,10 +154,8 @@ class ChineseReader(ClauseReader):
 
     def is_bare(self, bare: str) -> bool:
         """Whether a clause names only what somebody is: 河南人, 程序员."""
-        if (
-            not re.fullmatch("(?!学)[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
-            or self._subject(bare).owner is not None
-        ):
+        short = re.fullmatch("(?!学)[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
+        if not short or self._subject(bare).owner is not None:
             return False
         statement = CHINESE_PROFILE.statement
         return statement(bare) is None and statement(f"是{bare}") is not None
@@ -190,13 +214,14 @@ class ChineseReader(ClauseReader):
             or studying
             or (last.category == "personality" and re.fullmatch("[^了过是有]{4}", clause))  # 没耐心，丢三落四
         )
+        own = last or not CHINESE.GENERAL.search(said)  # but 狗不能吃葡萄, 关掉空调
         told = (
             subject.owner
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
-            or (last is None and CHINESE.FOR_YEARS.match(clause))  # 离婚两年; but 签了合同，工期两年
-            or (len(said) > 3 and is_personal(clause))
+            or self._for_years(clause)
+            or (own and (len(said) > 3 and is_personal(clause) if last or self.ordered else is_of_life(said)))
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
@@ -259,15 +284,15 @@ class ChineseReader(ClauseReader):
         )  # 清明回老家扫墓
         ahead = any(when.at and when.at > self.context.at for when in found)
         dated = ahead and any(re.search("[号下明后].*点|下.*[周期拜].|后天", when.words) for when in found)
-        happens = _only_happens(said, timed, dated)
+        happens = only_happens(said, timed, dated)
         profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
             self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
-            matters = subject.kin and _matters_to_owner(said)
+            matters = subject.kin and matters_to_owner(said)
             return self._happening("event", clause, subject) if matters else []
         if self._is_topic(clause):
             return []  # 我做饭一般，收纳是强项: nobody is called 收纳
-        another = _names_another(said, timed) or self._of_another(clause, subject)
+        another = names_another(said, timed) or self._of_another(clause, subject)
         if subject.owner is None and profile is None and another:
             self.context.about_owner = False  # 小明是医生: somebody else, and so is whoever "他" is next
             return []
@@ -283,7 +308,7 @@ class ChineseReader(ClauseReader):
             slots = {"birthday": compared_day(day)}
             return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         last = self.context.last
-        again = last and any(key.startswith("habit:") for key in last.slots) and _at_any(found, said)
+        again = last and any(key.startswith("habit:") for key in last.slots) and at_any(found, said)
         habit = again or (subject.owner and self._daily(clause, said)) or CHINESE.HABIT.search(clause)
         if habit and not re.match("在|.*[了过我]", said):
             hour = CHINESE.HOUR.search(clause)  # 六点起床 and 七点起床 are no two habits, and not the same
@@ -292,28 +317,41 @@ class ChineseReader(ClauseReader):
             )
         before = clause[subject.end if subject.owner else 0 : subject.said]
         done = re.search("刚|已经|终于|总算|正", before) is not None
-        if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
+        if (
+            (subject.owner or self._for_years(clause))
+            and not timed
+            and not done
+            and CHINESE.LASTS.search(said)
+        ):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
-        about_owner = bool((_is_feeling(said) or weather) and (timed or subject.owner or self.context.when))
+        about_owner = bool(
+            (CHINESE.FEELING.match(said) or weather) and (timed or subject.owner or self.context.when)
+        )
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
         if (category is None and ahead and CHINESE.AT_HOUR.search(clause)) or (
             category == "other" and ahead and subject.owner and not about_owner
         ):
             category = "action"  # 明早八点空腹抽血, 我25号的航班回国
-        if category == "other" and not about_owner and (subject.owner is None or _at_any(found, said)):
+        if category == "other" and not about_owner and (subject.owner is None or at_any(found, said)):
             return []
-        return self._happening(category, clause, subject) if category else []
+        of_another = subject.owner is None and not (timed or done) and CHINESE.GENERAL.search(said)
+        return self._happening(category, clause, subject) if category and not of_another else []
 
     def _daily(self, clause: str, said: str) -> bool:
         """我晚上九点就睡: an hour and no day."""
         found = times(clause, self.context.at)
-        return "点" in clause and _at_any(found, said) and not CHINESE.AHEAD.match(said)
+        return "点" in clause and at_any(found, said) and not CHINESE.AHEAD.match(said)
+
+    def _for_years(self, clause: str) -> bool:
+        """离婚两年, 戒烟第三周; but 签了合同，工期两年 and 算下月供，贷一百万三十年."""
+        alone = not self.ordered and (self.context.last is None or "第" in clause)
+        return alone and CHINESE.FOR_YEARS.match(clause) is not None
 
     def _of_another(self, clause: str, subject: ClauseSubject) -> bool:
         """豆豆昨天走了: a name before the time, and after it something that people do by themselves."""
@@ -345,14 +383,9 @@ class ChineseReader(ClauseReader):
             name = CHINESE.NAME_AFTER.match(clause, match.end())
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
-        match = None
-        if (
-            self.context.about_owner
-            and not self.context.narrated
-            and not CHINESE_PROFILE.statement(clause[at:])
-        ):
-            match = CHINESE.BARE_THING.match(clause, at)
-        if match and not CHINESE.WEATHER.search(clause):
+        spoken = self.context.about_owner and not self.context.narrated
+        match = None if CHINESE.WEATHER.search(clause) else CHINESE.BARE_THING.match(clause, at)
+        if match and spoken and not CHINESE_PROFILE.statement(clause[at:]):
             return subject(False, match.end(), match.end(), own=True)
         if match := CHINESE.OTHERS.match(clause, at):
             return subject(False, match.end(), match.end())
@@ -382,6 +415,7 @@ class ChineseReader(ClauseReader):
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
             if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多
+                tail = re.sub("^[他她](?:的|家)?", "", tail)
                 return f"{self.in_third_person(head)}{name}的{self.in_third_person(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
@@ -392,21 +426,9 @@ class ChineseReader(ClauseReader):
 
 def _category(said: str) -> str:
     """The category of what the owner says of themselves; 我牙医姓冯 names a trade, and not the owner's."""
-    return "preference" if CHINESE.OF_ANOTHER.match(said) else category_of(said)
-
-
-def _names_another(said: str, timed: bool) -> bool:
-    if not CHINESE.NAMED.match(said) or said.startswith(("家", "对", "在")):
-        return False
-    category = event_category(said, timed=timed, sure=False)
-    return category in (None, "other") and not CHINESE.WEATHER.search(said)
-
-
-def _only_happens(said: str, timed: bool, dated: bool = False) -> bool:
-    """我明天会用邮件发给你: "会" is the future here, not a skill; 4月2号在市民中心办签证 is no work."""
-    at_place = re.match("在(?!.*班$)" if dated else "在.*(?:工作(?!$)|读(?!.*年)|租)", said)
-    does = timed and not said.endswith("工作") and re.match("会|能|可以|想|做", said)
-    return bool((at_place and timed) or does or re.match("会(?:打电话|把|给|去|来|在)", said))
+    if CHINESE.OF_ANOTHER.match(said):
+        return "preference"
+    return "education" if CHINESE.BARE_EDUCATION.search(said) else category_of(said)
 
 
 @lru_cache(maxsize=16)
@@ -425,59 +447,3 @@ def _owner_patterns(
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
     )
-
-
-def _at_any(found: tuple[When, ...], said: str) -> bool:
-    """Whether a clause names no day, and nothing is done: 我早上起不来 is so on all of them."""
-    dayless = all(COMMON.DAYLESS.fullmatch(when.words) for when in found)
-    return bool(found) and dayless and not CHINESE.ASPECT.search(said)
-
-
-def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) -> str | None:
-    """The event category of what is said after a subject; None when nothing is said to happen.
-
-    `timed`: the clause names a time; `sure`: the subject was named, not only carried over; `done`: an adverb says it is over.
-    """
-    if CHINESE.STOPPED.fullmatch(said) or (not sure and re.search("太.{1,3}了$", said)):
-        return None  # 现在不吃了: of what, the clause before it said; 打工人太难了
-    said = CHINESE.BOUGHT.sub("买了", said)  # 买了两张演唱会门票: whatever it is that was bought
-    aspect = done or bool(CHINESE.ASPECT.search(said) or CHINESE.GOING_ON.match(said))
-    if CHINESE.DECISION.match(said) and not CHINESE.PREPARED.match(said):
-        return "decision"
-    ahead = CHINESE.AHEAD.match(said) is not None and (timed or sure)
-    if not (aspect or timed or ahead):
-        return None
-    talk, meeting = CHINESE.TALK.search(said), CHINESE.MEETINGS.search(said) or CHINESE.HELD.search(said)
-    life = CHINESE.LIFE.search(said)
-    if meeting and not any(one and one.start() < meeting.start() for one in (talk, life)):
-        return "meeting"
-    if (life and not (talk and talk.start() < life.start())) or (CHINESE.OCCASIONS.search(said) and not talk):
-        return "event"
-    if talk:
-        return "conversation"
-    if _is_feeling(said):
-        return "other"  # before 发烧 is taken for 发
-    if timed and CHINESE.DUE.match(said):
-        return "event"
-    if CHINESE.ACTION.match(said):
-        return "action"
-    state = CHINESE.STATES.search(said) or CHINESE.WEATHER.search(said)
-    if state and (timed or sure or aspect):
-        return "other"
-    # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
-    if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
-        return "action" if timed or done or not is_personal(said) else None  # 不到五十就老花了 lasts
-    if not sure or not timed or CHINESE.IS_SO.match(said):
-        return None
-    return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"
-
-
-def _is_feeling(said: str) -> bool:
-    """Whether a clause only tells how somebody is just now."""
-    return CHINESE.FEELING.match(said) is not None
-
-
-def _matters_to_owner(said: str) -> bool:
-    """Whether something happened to one of the owner's people that matters to the owner."""
-    happened = CHINESE.LIFE.search(said) or CHINESE.OCCASIONS.search(said)
-    return happened is not None and CHINESE.ASPECT.search(said) is not None

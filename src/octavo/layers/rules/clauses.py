@@ -48,7 +48,9 @@ class ReadingContext:
         narrated = owner_type == "user" and bool(
             CHINESE.NARRATED.search(text) or ENGLISH.NARRATED.search(text)
         )
-        return cls(owner_type, at, narrated, first_person=bool(COMMON.FIRST_PERSON.search(text)))
+        # 给闺蜜挑礼物，她什么都不缺: she is not whoever asks.
+        spoken = COMMON.FIRST_PERSON.search(text) or CHINESE.SOMEBODY_FIRST.match(text)
+        return cls(owner_type, at, narrated, first_person=bool(spoken))
 
     @property
     def pronoun_is_owner(self) -> bool:

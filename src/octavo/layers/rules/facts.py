@@ -27,6 +27,7 @@ from octavo.layers.rules.festivals import FESTIVAL_NAMES
 from octavo.layers.values import Layer
 
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip
+_OF_LIFE = _PERSONAL | {"health", "mentalhealth", "teeth", "partner", "siblings", "children", "pets", "hometown", "home", "dwelling", "car", "bike", "debt", "work", "education", "hobby", "quitting", "dislike", "fear"}  # fmt: skip
 _CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
 _ON_THE_WAY = re.compile(
     r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b|\d degrees\b|(?<=[一二两三四五六七八九几])百度|佛山|[骑坐开乘搭].{1,6}上下?班|上下?班路上"
@@ -196,9 +197,14 @@ def category_of(text: str) -> str:
     return about.pop() if len(about) == 1 else "preference"
 
 
-def is_personal(text: str) -> bool:
+def is_personal(text: str, wanted: frozenset[str] = _PERSONAL) -> bool:
     """Whether a text that names nobody is about something that people tell of themselves only: an injury, a birthday."""
-    return not _PERSONAL.isdisjoint(map(topic_name, topics(text, terms(text))))
+    return not wanted.isdisjoint(map(topic_name, topics(text, terms(text))))
+
+
+def is_of_life(text: str) -> bool:
+    """Whether a text that names nobody is about what people mostly tell of themselves: a trade, a sister, a hobby."""
+    return is_personal(text, _OF_LIFE)
 
 
 def has_han(text: str) -> bool:

@@ -297,6 +297,8 @@ class ChineseProfile(ProfileRules):
             return self.one(match, "occupation", "career")
         if match := CHINESE.BORN_ON.match(clause):
             return self.birthday(match, "", "preference")
+        if match := CHINESE.ABLE_OF_OWNER.match(clause):
+            return self.affirmed(match, "can", "ability")
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
         if match := CHINESE.CALLED.match(clause) or CHINESE.CALLED_IT.match(clause):

@@ -127,7 +127,13 @@ _ASIDE = (
     (CHINESE.NAMED_ASIDE, r"我叫\1"),  # 我，廖小满，二十二岁
     (CHINESE.THAT_IS, r"\1是我的\2"),  # 我给盲人读报，这是我的工作
     (CHINESE.THE_ONE, r"\1"),  # 我就是厂里管仓库的那个
-    (CHINESE.HEARD_LAST, r"\2\1"),  # 公司要上市了，据说
+    (CHINESE.HEARD_LAST, r"据说\g<said>\g<claim>"),  # 公司要上市了，据说
+    (CHINESE.LIKE_ME, r"我是\g<what>，"),
+    (CHINESE.WE_WORKERS, r"我是\g<what>，\g<before>"),
+    (CHINESE.THOSE_WHO, r"我\g<what>的，"),
+    (CHINESE.KIN_AND_I, r"我和\1"),
+    (CHINESE.FIELD, r"我的\g<key>是\g<value>，"),
+    (CHINESE.SIGN_IN, r"我的邮箱是\g<value>"),
     (CHINESE.IT_IS, r"\2叫\1"),  # 它叫布丁，是我家的狗
 )
 

@@ -1,0 +1,28 @@
+"""What a Chinese fragment, question or order says of the user besides, and what it does not."""
+
+import pytest
+from bench.extraction import NOW
+
+from octavo.layers.rules.extractor import decide
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("哮喘，包里随时揣着喷雾", ["用户哮喘", "用户包里随时揣着喷雾"]),
+        ("减醣第三周，宵夜有什么可以吃", ["用户减醣第三周"]),
+        ("像我这种痛风的能吃豆腐吗", ["用户是痛风的"]),
+        ("我们环卫工凌晨三点就上街了，哪有早饭吃", ["用户是环卫工（凌晨三点就上街了）"]),
+        ("我那辆开了九年的飞度要不要换电池", ["用户那辆开了九年的飞度"]),
+        ("微信号：mumu_tea1997 加我拉你进群", ["用户的微信号是mumu_tea1997"]),
+        ("帮我给老丈人写个寿联，他属马", ["用户的丈人属马"]),
+        ("糖尿病人能吃荔枝不", []),
+        ("公务员考试行测技巧", []),
+        ("前台小姐姐辞职了", []),
+        ("关掉卧室的空调", []),
+        ("帮我算下月供，贷一百二十万三十年", []),
+        ("一斤荔枝三把火，这个说法有依据吗", []),
+    ],
+)
+def test_what_is_told_without_a_subject_is_the_users_unless_it_is_general(text: str, kept: list[str]) -> None:
+    assert [one.content for one in decide(text, [], owner_type="user", at=NOW)] == kept
