@@ -53,7 +53,7 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
         ("Been living with two mates in Hull", ["The user has been living with two mates in Hull"]),
         (
             "Ferry pilot by day, jazz bassist by night",
-            ["The user is a Ferry pilot by day", "The user is a jazz bassist by night"],
+            ["The user is a ferry pilot by day", "The user is a jazz bassist by night"],
         ),
         ("can't stand marzipan, never could", ["The user can not stand marzipan"]),
         ("oh and I forgot to mention, allergic to latex", ["The user is allergic to latex"]),

@@ -60,7 +60,6 @@ _SAID_SHORT = (
     (ENGLISH.WOULD_NOT, r"I avoid \g<what>"),
     (ENGLISH.APPOSED, r"\g<who> (\g<aside>) "),
     (ENGLISH.EACH_TIME, r"I have \g<what> \g<when>"),
-    (ENGLISH.MINE_IS, "my usual is "),
     (ENGLISH.BEING, lambda match: f"I {_DOES[match['ing'].lower()]} {match['rest']}, "),
     (ENGLISH.KEY_LINE, r"my \g<key> is "),
     (ENGLISH.FRONTED, r"\g<i> \g<does> \g<what>"),
@@ -90,7 +89,6 @@ _SAID_SHORT = (
     (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
     (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
-    (ENGLISH.AGED_FIRST, r"\g<named>I am \g<age>, I am a "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
     (ENGLISH.NAMED_FIRST, r"I am \g<name>, I am "),
     (
@@ -112,7 +110,6 @@ _SAID_SHORT = (
         "I have been ",
     ),
     (ENGLISH.LEFT_OUT, "I am "),
-    (ENGLISH.UNSAID_TRADE, "I am a "),
     (ENGLISH.APPOINTED, "I have "),
     (ENGLISH.TOO, lambda match: f"we {match['did']} with {match['who'] or match['whom']}"),
     (ENGLISH.CALLED, "my name is "),

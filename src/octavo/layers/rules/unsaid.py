@@ -71,7 +71,12 @@ def _uncapitalised(part: str) -> str:
 
 def _ailing(part: str) -> str:
     match = ENGLISH.VERBLESS.match(part)
-    return f"I have {_uncapitalised(part)}" if match and tells_of_self(match["head"]) else ""
+    if match is None or not tells_of_self(match["head"]):
+        return ""
+    first, _, last = match["head"].rpartition(" ")
+    # "Heart attack", "bad knee"; but rehab exercises are no ailment.
+    ails = tells_of_self(last) or not tells_of_self(first)
+    return f"I have {_uncapitalised(part)}" if ails else ""
 
 
 def granted(sentence: str) -> Iterator[tuple[str, str]]:
