@@ -40,6 +40,7 @@ class ReadingContext:
     other: str = ""  # whom or what of the owner's was spoken of last, as it was written
     people: dict[str, str] = field(default_factory=dict)  # the owner's people by name: Funmi is the wife
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
+    asked: str = ""  # what the last sentence asked with nothing else: "Marmite? Can't stand it"
     open: bool = False  # whether what follows may still tell details of the last fact
 
     @classmethod

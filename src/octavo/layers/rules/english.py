@@ -12,6 +12,7 @@ from octavo.layers.rules.clauses import (
     ClauseSubject,
     ReadingContext,
 )
+from octavo.layers.rules.english_verbs import PRESENT, base_form, event_category, is_past, of_one_person
 from octavo.layers.rules.facts import (
     ENGLISH,
     YES,
@@ -20,11 +21,13 @@ from octavo.layers.rules.facts import (
     category_of,
     denied,
     is_personal,
+    lasting_category,
     plain,
 )
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import ENGLISH_PROFILE
 from octavo.layers.rules.sentences import Sentence, clauses_en
+from octavo.layers.rules.unsaid import completed, granted
 from octavo.layers.values import OwnerType
 
 _I = re.IGNORECASE
@@ -32,27 +35,24 @@ _THIRD_PERSON = (
     (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
     (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:[Ii] am|we are)\b"), "they are"), (re.compile(r"\b[Ii] was\b"), "they were"), (re.compile(r"\b(?:[Ii]|we)\b(?!\.)"), "they"),
 )  # fmt: skip
-_BASE_FORMS = {"is": "be", "am": "be", "are": "be", "has": "have", "does": "do", "goes": "go"}
-_OF_ONE_PERSON = {"am": "is", "are": "is", "were": "was", "have": "has", "do": "does", "go": "goes"}
 _WISH = "the user wants: "
 DETAILS = (" (", ")")
-_PRESENT = frozenset(ENGLISH.words["PRESENT"])
-_PAST = frozenset(ENGLISH.words["PAST"])
-#: Withdrew, overcame, misread: but "I resent" is no past of "send".
-_PAST |= {f"{begin}{word}" for begin in ENGLISH.words["PREFIXES"] for word in _PAST}
-_PAST -= set(ENGLISH.words["NOT_PAST"])
 #: What somebody does without saying when is what they do.
-_HABITS = _PRESENT.difference(ENGLISH.words["NO_HABITS"])
-_NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
-_BETWEEN_PERFECT = frozenset(ENGLISH.words["BETWEEN_PERFECT"])
-_PERFECT = _PAST.union(ENGLISH.words["PERFECT"])
+_HABITS = PRESENT.difference(ENGLISH.words["NO_HABITS"])
 
 
 def read_english(sentence: Sentence, context: ReadingContext) -> None:
     """Add the facts about the owner in one sentence, in order, to what the context has found."""
+    if context.asked:
+        sentence = sentence._replace(
+            text=re.sub(r"\b(?:it|them|one)\b", context.asked, sentence.text, count=1)
+        )
+    context.asked = sentence.text if sentence.asks and ENGLISH.ASKED_OF.fullmatch(sentence.text) else ""
     context.begin(sentence.text)
     reader = EnglishReader(context)
     clauses = clauses_en(sentence.text)
+    if sentence.asks and (told := ENGLISH.TOLD_FIRST.match(clauses[-1] if clauses else "")):
+        clauses[-1:] = [told["told"], clauses[-1][told.end() :]]  # "…, present ideas?"
     supposed = False
     for at, clause in enumerate(clauses):
         # What follows a condition holds only if it does; what follows "but" holds anyway.
@@ -62,8 +62,10 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
         if supposed:
             context.open = False
             continue
-        asks = (sentence.asks and at == len(clauses) - 1) or ENGLISH.ASKING.search(clause) is not None
-        facts = [] if asks or ENGLISH.IFFY.search(clause) else reader.clause_facts(clause, first=at == 0)
+        asks = (
+            sentence.asks and at == len(clauses) - 1 and not ENGLISH.RHETORICAL.match(sentence.text)
+        ) or ENGLISH.ASKING.search(clause) is not None
+        facts = [] if asks or ENGLISH.IFFY.search(clause) else reader.facts(clause, first=at == 0)
         if not facts and not asks and context.open and (match := ENGLISH.DETAIL.match(clause)):
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
@@ -72,6 +74,7 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
             if mentioned:  # "a cake for my son, he turns 6"
                 context.other = mentioned["who"]
             context.people |= people_in(fact.content for fact in facts)
+    reader.add_granted(sentence.text)
 
 
 def people_in(contents: Iterable[str]) -> dict[str, str]:
@@ -98,6 +101,33 @@ class EnglishReader(ClauseReader):
     )
     left, left_work = "no longer works at {}", "no longer works where they did"
     civil: ClassVar[dict[str, str]] = {}
+
+    def facts(self, clause: str, *, first: bool) -> list[StatedFact]:
+        """What one clause says of the owner, or, where it is no clause, names of them."""
+        if (match := ENGLISH.INTRO.match(clause)) and (
+            rest := completed(match["rest"])
+        ):  # "I'm Kim, 79, retired"
+            return [fact for part in (match["one"], *rest) for fact in self.clause_facts(part, first=first)]
+        found = self.clause_facts(clause, first=first)
+        if found or self.context.narrated or self.context.owner_type == "agent":
+            return found
+        named = completed(clause[self.after_fillers(clause) :], first=first)
+        return [
+            fact for statement in named for fact in self.clause_facts(statement) or self._as_said(statement)
+        ]
+
+    def _as_said(self, statement: str) -> list[StatedFact]:
+        """A statement that begins with "I", kept whatever it says."""
+        subject = self._subject(statement)
+        return self.stated(category_of(statement), statement, subject, f"says:{plain(statement)}")
+
+    def add_granted(self, sentence: str) -> None:
+        """Add what a sentence takes for granted of the owner and does not tell."""
+        if self.context.narrated or self.context.owner_type == "agent":
+            return
+        for words, statement in granted(sentence):
+            if not any(words.casefold() in fact.content.casefold() for fact in self.context.found):
+                self.context.add(self.clause_facts(statement))
 
     def clause_facts(self, clause: str, *, first: bool = False, depth: int = 0) -> list[StatedFact]:
         """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
@@ -132,9 +162,9 @@ class EnglishReader(ClauseReader):
             self.context.moment(clause[: len(clause) - len(predicate) + match.end()])
             told = self.clause_facts(predicate[match.end() :], depth=depth + 1)
             return told if subject.owner else _hearsay(told)
-        if subject.owner and (match := ENGLISH.OPINION.match(_base_form(predicate))):
-            inner = self.clause_facts(_base_form(predicate)[match.end() :], depth=depth + 1)
-            if inner or ENGLISH_PROFILE.statement(_base_form(predicate)) is None:
+        if subject.owner and (match := ENGLISH.OPINION.match(base_form(predicate))):
+            inner = self.clause_facts(base_form(predicate)[match.end() :], depth=depth + 1)
+            if inner or ENGLISH_PROFILE.statement(base_form(predicate)) is None:
                 return inner
         if self.context.other and not depth and ENGLISH.OF_OTHER.match(clause, subject.start):
             # "My sister lives in Leeds and is expecting": she is whom it was about.
@@ -158,7 +188,7 @@ class EnglishReader(ClauseReader):
             if another and not first and not starts_so:
                 return self._about_another(clause, depth) or self._mentioning(clause, depth)
         self.context.about_owner = True
-        said = _base_form(predicate)
+        said = base_form(predicate)
         found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
         found = found or self._stated(clause, subject, said, depth)
         if found:
@@ -218,7 +248,7 @@ class EnglishReader(ClauseReader):
             return []
         if ENGLISH.FIXED.match(bare) and any(when.at for when in times(bare, self.context.at)):
             return self.event("event", clause, None, clause, implies=False)
-        said = _base_form(bare.partition(" ")[2])
+        said = base_form(bare.partition(" ")[2])
         if (
             ENGLISH.NAME_FIRST.match(bare)  # "Jonas is allergic to cats"
             and is_personal(said)
@@ -251,9 +281,9 @@ class EnglishReader(ClauseReader):
             and ENGLISH.FIXED.match(f"my {after}")
             and any(when.at for when in times(after, self.context.at))
         )
-        if fixed or (times(clause, self.context.at) and _is_past(said)):
+        if fixed or (times(clause, self.context.at) and is_past(said)):
             return self.event("event", clause, subject, after, implies=False)
-        statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
+        statement = ENGLISH_PROFILE.statement(base_form(said)) if match else None
         return self.of_owners(kind, statement.slots if statement else [], said, content)
 
     def _possessive(self, clause: str, subject: ClauseSubject, after: str, depth: int) -> list[StatedFact]:
@@ -300,12 +330,18 @@ class EnglishReader(ClauseReader):
         often = re.match(
             r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them|this)\b)\w", said
         ) and ENGLISH.HABITUAL.search(clause)
-        if category is None and (habit or (often and (subject.owner or verb.lower() in _PRESENT))):
+        if category is None and (habit or (often and (subject.owner or verb.lower() in PRESENT))):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return self.stated(kind, clause, subject, f"habit:{plain(said)}")
-        if category is None or (not timed and ENGLISH.VAGUE.search(said)):
+        unnamed = not self.context.found and re.match(
+            r"(?:have )?\w+ (?:it|them)\b", said
+        )  # "Took it up in May"
+        if category is None or unnamed or (not timed and ENGLISH.VAGUE.search(said)):
             return []
+        done = category == "action" and not timed and subject.owner and not re.match("be |got the job", said)
+        if done and not self.implied(clause) and (kind := lasting_category(said)):
+            return self.stated(kind, clause, subject, f"says:{plain(said)}")
         return self.event(category, clause, subject, said, implies=bool(subject.owner))
 
     def _subject(self, clause: str) -> ClauseSubject:
@@ -342,7 +378,7 @@ class EnglishReader(ClauseReader):
         else:
             if subject.owner is None:  # "Had lunch with Sarah": the verb no longer begins the sentence
                 after = after[:1].lower() + after[1:]
-            content = f"{self.name} {self.in_third_person(_of_one_person(after.removeprefix('both ')))}"
+            content = f"{self.name} {self.in_third_person(of_one_person(after.removeprefix('both ')))}"
         # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
         timed = before and times(before, self.context.at)
         return f"{content}, {before[0].lower() + before[1:]}" if timed else content
@@ -382,83 +418,6 @@ def _owner_patterns(
     return re.compile(rf"(?:{owns})(?= )", _I), re.compile(rf"(?:{names})(?= |$)", _I)
 
 
-def event_category(said: str, *, timed: bool) -> str | None:
-    """The event category of what is said after a subject, its first verb in the base form; None when nothing happens."""
-    if ENGLISH.DECISIONS.match(said):
-        return "decision"
-    if match := ENGLISH.AHEAD.match(said):
-        if timed:
-            return event_category(f"did {match['then']}", timed=True) or "action"
-        if ENGLISH.ON_THE_WAY.match(said) or match[0].startswith(("have to", "need to")):
-            return None
-        decided = said.lower().startswith(("will", "be going to", "be not going to"))
-        return "decision" if decided and not ENGLISH.AT_HAND.search(said) else None
-    planned = timed and (ENGLISH.FIXED_DATE.match(said) or said.startswith("be having "))
-    if not (_is_past(said) or planned):
-        return "other" if ENGLISH.STATE.match(said) and re.match(r"(?i)be |feel", said) else None
-    if ENGLISH.TALKS.search(said):
-        return "conversation"
-    if ENGLISH.MEETINGS.search(said):
-        return "meeting"
-    occasion = ENGLISH.OCCASIONS.search(said) and ENGLISH.WENT_TO.match(said)
-    appointment = ENGLISH.APPOINTMENT.search(said) and re.match(r"(?i)have ", said)
-    if ENGLISH.LIFE.search(said) or occasion or ENGLISH.IN_CONCERT.search(said) or appointment:
-        return "event"
-    return "other" if ENGLISH.STATE.match(said) else "action"
-
-
-def _is_past(said: str) -> bool:
-    """Whether the clause tells of something done: a past tense, a perfect, or a denial of one."""
-    words = [word.lower() for word in re.findall(r"[a-zA-Z][a-zA-Z'-]*", said)[:5]]
-    while words and ENGLISH.ADVERBS.fullmatch(words[0]):
-        words.pop(0)
-    first, second = (*words, "", "")[:2]
-    if first in ("was", "were") and not _NOT_DONE.isdisjoint(words[1:3]):
-        return False
-    if first in _PAST or (
-        first.endswith("ed") and len(first) > 3 and first not in ("need", "feed", "speed", "breed")
-    ):
-        return True
-    if first == "have":
-        verb = next((word for word in words[1:] if word not in _BETWEEN_PERFECT), "")
-        return verb in _PERFECT or verb.endswith(("ed", "en", "ing"))
-    return first == "be" and second.endswith("ing") and second not in _NOT_DONE
-
-
 def _is_around_owner(clause: str) -> bool:
     around = ENGLISH.AROUND.search(clause) and not ENGLISH.AT_HAND.search(clause)
     return bool(around and ENGLISH.OWNERS_OWN.search(clause))
-
-
-def _base_form(said: str) -> str:
-    """The words after a subject with the verb in its base form."""
-    head, space, tail = said.partition(" ")
-    low = head.lower()
-    if low in _BASE_FORMS:
-        return f"{_BASE_FORMS[low]}{space}{tail}"
-    for ending, base in (("s", ""), ("es", ""), ("ies", "y")):
-        if low.endswith(ending) and (verb := low.removesuffix(ending) + base) in _PRESENT:
-            return f"{verb}{space}{tail}"
-    return said
-
-
-def _of_one_person(after: str) -> str:
-    """The verb as it is said of one person: I like is the user likes."""
-    at = 0
-    while match := ENGLISH.ADVERB.match(after, at):
-        at = match.end()
-    head, _, tail = after[at:].partition(" ")
-    low = head.lower()
-    if (
-        low not in _OF_ONE_PERSON
-        and low not in _PRESENT
-        and (_is_past(after[at:]) or not ENGLISH.INFLECTED.fullmatch(low))
-    ):
-        return after
-    if low in _OF_ONE_PERSON:
-        verb = _OF_ONE_PERSON[low]
-    elif low.endswith("y") and low[-2] not in "aeiou":
-        verb = f"{low[:-1]}ies"
-    else:
-        verb = low + ("es" if low.endswith(("s", "sh", "ch", "x")) else "s")
-    return f"{after[:at]}{verb} {tail}".strip()

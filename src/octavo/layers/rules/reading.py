@@ -33,7 +33,9 @@ _PART = re.compile("[^，,]+[，,]?")
 _AS_TAKEN = frozenset(ENGLISH.words["AS_TAKEN"])
 #: The things of a list are made plain twice, so they are stemmed twice.
 _STEMMED = {stem(stem(word)): other for word, other in SYNONYMS.items() if word.isascii()}
-_NAMED = re.compile(r" [A-Z\d]")  # what names somebody, a place or a number is no trifle
+_NAMED = re.compile(
+    r" (?:[A-Z\d]|(?:two|three|four|five|six|seven|eight|nine|ten)\b)"
+)  # what names somebody, a place or a number is no trifle
 _BROAD = ("preference", "action", "other")  # what is kept of a clause that says nothing of a finer kind
 _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")

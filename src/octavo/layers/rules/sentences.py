@@ -21,12 +21,20 @@ _CONTRACTED = tuple(
     for short, full in (
         (rf"(at (?:an?|my|our|the|his|her|their) (?:\w+ )?{ENGLISH.KIN.pattern})'s (?=in |near |for |on |last |this )", r"\1's place "),
         (r"(we|they|you)ve", r"\1 have"), (r"(they|you)re", r"\1 are"), (r"(he|she|that)s", r"\1's"), (r"ill (?=(?:be|have|never|always|take|go|need|get)\b)", "I will "), (r"id (?=(?:rather|love|like|say|be|describe|prefer|never|always|choose)\b)", "I would "), (r"^were (?=(?:an?|the|from|in|off|both|not|vegan|\w+(?:ing|ers|ians))\b)", "we are "), (r"my (name|birthday|number|mobile|email|job|address|surname|car|phone)s (?!are|were|and|have|is)(?=\w)", r"my \1 is "), (r"((?:^|(?:my|our|the) )(?:mum|mom|mam|dad|wife|husband|hubby|partner|gf|bf|nan|gran|missus|boyfriend|girlfriend|other half|mother|father))s (?=(?:an?|the|got|not|been|from|in|at|on|called|named|vegan|vegetarian|allergic|\d+|\w+ing)\b)", r"\1's "),
-        ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), ("ive", "I have"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
+        (r"^((?:my|our|the) (?:[\w-]+ )?[\w-]+)'s (?=\w+(?:$|,))", r"\1 is "), ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), ("ive", "I have"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b|(?-i:[A-Z])\w+(?:an|ish|ese)(?:$|,| and\b)|(?:important|better|worse|awful|fine|expensive|ill|sick|single|divorced|engaged|autistic|deaf|blind|mad|keen)(?:$|,| (?:to|for|with|about|of|at|in|on|and|but|so|now)\b))", r"\1 is "), (r"((?:my|our|the) (?:[\w-]+ )?\w+)'s (?=been\b|(?:just |recently |already )?(?:got|had|\w+ed|gone|left|put|lost|bought|taken|given) (?:the|an?|my|our|me|us|to|in|\d)\b)", r"\1 has "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), (r"(\w+ing|work|school|everything)'s (?=(?:not|my|the|an?|\w+ing)\b)", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("fave?", "favourite"), (r"(favou?rite \w+ is) that (?=\w+ \w)", r"\1 the "), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
+_DOES = {
+    "being": "am",
+    "having": "have",
+    "living": "live",
+    "working": "work",
+    "coming": "come",
+    "growing up": "grew up",
+}
 _SAID_SHORT = (
     (ENGLISH.REACHED, "my contact is "),
     (ENGLISH.AGE_AND_SEX, r"I am \g<old>\g<age>, I am "),
@@ -41,6 +49,21 @@ _SAID_SHORT = (
     (ENGLISH.AS_SOMEONE, r"I \g<does>, "),
     (ENGLISH.HOME_IS, "I live "),
     (ENGLISH.ANY_DAY, "I prefer "),
+    (ENGLISH.WHERE_IT_IS, r"\g<i> \g<does> in \g<what>"),
+    (ENGLISH.THAT_IS_MY, r"\g<own> is \g<what>"),
+    (ENGLISH.RHETORICAL, ""),
+    (ENGLISH.MYSELF, r"\g<i> am "),
+    (ENGLISH.DAY_IS, r"I have \g<what> on \g<day>"),
+    (ENGLISH.WHAT_I_AM, r"I \g<do> \g<what>"),
+    (ENGLISH.INVERTED, r"\g<own> is \g<what>"),
+    (ENGLISH.NOT_THAT_ONE, r"I avoid \g<what>"),
+    (ENGLISH.WOULD_NOT, r"I avoid \g<what>"),
+    (ENGLISH.APPOSED, r"\g<who> (\g<aside>) "),
+    (ENGLISH.EACH_TIME, r"I have \g<what> \g<when>"),
+    (ENGLISH.BEING, lambda match: f"I {_DOES[match['ing'].lower()]} {match['rest']}, "),
+    (ENGLISH.KEY_LINE, r"my \g<key> is "),
+    (ENGLISH.FRONTED, r"\g<i> \g<does> \g<what>"),
+    (ENGLISH.FOUND_DOING, r"\g<when>I am often "),
     (ENGLISH.IT_IS_MY, r"\g<own> is "),
     (ENGLISH.ALL_I_DO, r"I \g<do>\g<can> only \g<what>\g<one>"),
     (ENGLISH.I_AM, r"I am \g<what>"),
@@ -50,6 +73,7 @@ _SAID_SHORT = (
     (ENGLISH.CALL_HIM, r"\g<own> is called "),
     (ENGLISH.WHO_IS, r"\g<who> \g<aside>, \g<who> "),
     (ENGLISH.CLEFT, r"I \g<do> "),
+    (ENGLISH.NONE_CAN, "we can not "),
     (ENGLISH.NONE_OF_US, r"we do not \g<do>"),
     (ENGLISH.NOT_FOR_ME, r"I avoid \g<what>"),
     (ENGLISH.WEEKLY, "I have "),
@@ -65,7 +89,6 @@ _SAID_SHORT = (
     (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
     (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
-    (ENGLISH.AGED_FIRST, r"\g<named>I am \g<age>, I am a "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
     (ENGLISH.NAMED_FIRST, r"I am \g<name>, I am "),
     (
@@ -77,6 +100,7 @@ _SAID_SHORT = (
     (ENGLISH.NAMED_HERE, r"my name is \g<name>"),
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
+    (ENGLISH.WAS_SO, lambda match: f"I was {match['done'].lower()} "),
     (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
     (
         re.compile(
@@ -86,7 +110,6 @@ _SAID_SHORT = (
         "I have been ",
     ),
     (ENGLISH.LEFT_OUT, "I am "),
-    (ENGLISH.UNSAID_TRADE, "I am a "),
     (ENGLISH.APPOINTED, "I have "),
     (ENGLISH.TOO, lambda match: f"we {match['did']} with {match['who'] or match['whom']}"),
     (ENGLISH.CALLED, "my name is "),
