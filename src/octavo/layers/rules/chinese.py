@@ -19,10 +19,10 @@ from octavo.layers.rules.clauses import (
 )
 from octavo.layers.rules.facts import (
     CHINESE,
+    OF_LIFE,
     YES,
     StatedFact,
     category_of,
-    is_of_life,
     is_personal,
     plain,
 )
@@ -46,7 +46,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             role = role[1:].removesuffix("的人") if "了" in role else role  # 作为一个开了六年青旅的人
-            clause = f"我{role}" if CHINESE_PROFILE.statement(role) or is_of_life(role) else clause
+            clause = f"我{role}" if CHINESE_PROFILE.statement(role) or is_personal(role, OF_LIFE) else clause
         if ordered and re.match("[他她](?!们)", clause) and not (context.open or context.narrated):
             kin = CHINESE.RELATIONS.search(clauses[at - 1])  # 给老丈人写个寿联，他属马
             clause = f"我{kin[0]}{clause[1:]}" if kin else clause
@@ -221,7 +221,14 @@ class ChineseReader(ClauseReader):
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
             or self._for_years(clause)
-            or (own and (len(said) > 3 and is_personal(clause) if last or self.ordered else is_of_life(said)))
+            or (
+                own
+                and (
+                    len(said) > 3 and is_personal(clause)
+                    if last or self.ordered
+                    else is_personal(said, OF_LIFE)
+                )
+            )
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))

@@ -2,7 +2,7 @@
 
 import re
 
-from octavo.layers.rules.facts import CHINESE, COMMON, is_of_life
+from octavo.layers.rules.facts import CHINESE, COMMON, OF_LIFE, is_personal
 from octavo.layers.rules.moments import When
 
 
@@ -48,7 +48,7 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
     if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
         got = CHINESE.COUNTED.search(said)  # 花半年工资入了把吉他; but 不到五十就老花了, 厂子黄了 last
-        return "action" if timed or done or got or not is_of_life(said) else None
+        return "action" if timed or done or got or not is_personal(said, OF_LIFE) else None
     if not sure or not timed or CHINESE.IS_SO.match(said):
         return None
     return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"

@@ -26,14 +26,14 @@ from octavo.kernel.text import fold
 from octavo.layers.rules.festivals import FESTIVAL_NAMES
 from octavo.layers.values import Layer
 
-_PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip
-_OF_LIFE = _PERSONAL | {"health", "mentalhealth", "teeth", "partner", "siblings", "children", "pets", "hometown", "home", "dwelling", "car", "bike", "debt", "work", "education", "hobby", "quitting", "dislike", "fear"}  # fmt: skip
-_CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
-_OF_SELF = frozenset({"health", "injury", "medication", "disability", "mentalhealth", "pregnancy", "bloodtype", "size", "instrument", "zodiac"})  # fmt: skip
+#: What people tell of themselves only, what they mostly tell of themselves, and what they have.
+PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip
+OF_LIFE = PERSONAL | {"health", "mentalhealth", "teeth", "partner", "siblings", "children", "pets", "hometown", "home", "dwelling", "car", "bike", "debt", "work", "education", "hobby", "quitting", "dislike", "fear"}  # fmt: skip
+OF_SELF = frozenset({"health", "injury", "medication", "disability", "mentalhealth", "pregnancy", "bloodtype", "size", "instrument", "zodiac"})  # fmt: skip
+#: What is so from then on when it was done, and what has passed.
 _LASTING = frozenset({"work", "education", "skills", "language", "family", "home", "health", "diet", "pets", "disability", "religion", "military", "things", "car", "bike"})  # fmt: skip
-_PASSING = frozenset(
-    {"purchase", "travel", "appointment", "event", "delivery", "gift", "money", "commute", "business"}
-)
+_PASSING = frozenset({"purchase", "travel", "appointment", "event", "delivery", "gift", "money", "commute", "business"})  # fmt: skip
+_CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
 _BESIDES = re.compile(r",| (?:after|since|when|because|while|until|before|from|for|with)\b")
 _ON_THE_WAY = re.compile(
     r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b|\b(?:speak|spoken?) (?:to|with)\b|\d degrees\b|(?<=[一二两三四五六七八九几])百度|佛山|[骑坐开乘搭].{1,6}上下?班|上下?班路上"
@@ -199,38 +199,29 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
 def category_of(text: str) -> str:
     """The category of what somebody says of themselves, by what it is about."""
     text = _ON_THE_WAY.sub("", text)  # "rides a Vespa to work" is not about the work, nor 佛山 about Buddha
-    about = {_CATEGORY_OF.get(topic_name(topic), "") for topic in topics(text, terms(text))} - {""}
+    about = {_CATEGORY_OF.get(topic, "") for topic in _topic_names(text)} - {""}
     return about.pop() if len(about) == 1 else "preference"
 
 
-def is_personal(text: str, wanted: frozenset[str] = _PERSONAL) -> bool:
-    """Whether a text that names nobody is about something that people tell of themselves only: an injury, a birthday."""
-    return not wanted.isdisjoint(map(topic_name, topics(text, terms(text))))
-
-
-def is_of_life(text: str) -> bool:
-    """Whether a text that names nobody is about what people mostly tell of themselves: a trade, a sister, a hobby."""
-    return is_personal(text, _OF_LIFE)
-
-
-def tells_of_self(text: str) -> bool:
-    """Whether a text without a verb is about something that people have: an illness, a size, a grade on the piano."""
-    return not _OF_SELF.isdisjoint(map(topic_name, topics(text, terms(text))))
+def is_personal(text: str, wanted: frozenset[str] = PERSONAL) -> bool:
+    """Whether a text that names nobody is about something that people tell of themselves: an injury, a birthday."""
+    return not wanted.isdisjoint(_topic_names(text))
 
 
 def lasting_category(text: str) -> str:
     """The category of what was done and is so from then on: a trade learnt, a home found; none of what has passed."""
-    about, whole = (
-        {topic_name(topic) for topic in topics(part, terms(part))}
-        for part in (_BESIDES.split(text.partition(" ")[2], maxsplit=1)[0], text)
-    )
-    if not _PASSING.isdisjoint(whole):
+    if is_personal(text, _PASSING):
         return ""
+    about = _topic_names(_BESIDES.split(text.partition(" ")[2], maxsplit=1)[0])
     kinds = {_CATEGORY_OF.get(topic, "preference") for topic in about & _LASTING}
     kinds = kinds - {"preference"} or kinds
     if kinds == {"career", "education"}:
         return "education"  # an apprenticeship is both
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _topic_names(text: str) -> set[str]:
+    return {topic_name(topic) for topic in topics(text, terms(text))}
 
 
 def has_han(text: str) -> bool:

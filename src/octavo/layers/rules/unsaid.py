@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from octavo.layers.rules.facts import ENGLISH, tells_of_self
+from octavo.layers.rules.facts import ENGLISH, OF_SELF, is_personal
 from octavo.layers.rules.sentences import clauses_en
 
 LONGEST_FRAGMENT = 100  # characters
@@ -71,11 +71,11 @@ def _uncapitalised(part: str) -> str:
 
 def _ailing(part: str) -> str:
     match = ENGLISH.VERBLESS.match(part)
-    if match is None or not tells_of_self(match["head"]):
+    if match is None or not is_personal(match["head"], OF_SELF):
         return ""
     first, _, last = match["head"].rpartition(" ")
     # "Heart attack", "bad knee"; but rehab exercises are no ailment.
-    ails = tells_of_self(last) or not tells_of_self(first)
+    ails = is_personal(last, OF_SELF) or not is_personal(first, OF_SELF)
     return f"I have {_uncapitalised(part)}" if ails else ""
 
 
