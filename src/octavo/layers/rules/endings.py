@@ -95,4 +95,6 @@ def _names(content: str, what: str) -> bool:
         return True
     said = [*COMMON.WORD.findall(content.lower()), "."]
     last = stem(what.lower().split()[-1])
-    return any(stem(word) == last and after in _FOLLOWING for word, after in pairwise(said))
+    return any(
+        stem(word) == last and (after in _FOLLOWING or after.isdigit()) for word, after in pairwise(said)
+    )
