@@ -100,15 +100,15 @@ _PLACE = AnswerKind(
         re.IGNORECASE,
     ),
     re.compile(
-        r"\b(?:in|at|on|from|to|near|next|around|here|there|home|abroad|lives?|moved?|outside|inside|round|behind|across)\b"
+        r"\b(?:in|at|on|from|to|near|next|around|here|there|home|abroad|lives?|moved?|outside|inside|round|behind|across|under|over|above|below|beside|between|off|by)\b"
         "|[在住去到搬回来从往留]|[省市县区镇村路街国州城港厂店院校园楼栋]|所(?!以|有)|公司|工地|老家|是[^，]{1,6}人",
         re.IGNORECASE,
     ),
 )
-_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _DAY, _NAME, _PLACE)
+_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _DAY, _NAME)
+_OF_OTHERS = (*_KINDS, _WORK, _PLACE)  # of the person, much else tells where they are
 
 
 def answer_kind(question: str, *, of_others: bool) -> AnswerKind | None:
-    """What kind of answer a question asks for, if it is one of these; who somebody is, the others' friends tell."""
-    kinds = (*_KINDS, _WORK) if of_others else _KINDS
-    return next((kind for kind in kinds if kind.asks.search(question)), None)
+    """What kind of answer a question asks for, if it is one of these."""
+    return next((kind for kind in (_OF_OTHERS if of_others else _KINDS) if kind.asks.search(question)), None)
