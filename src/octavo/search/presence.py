@@ -124,7 +124,9 @@ def _is_said_by_others(
 
 def _is_told(ranked: Ranking, number: int, told: set[int] | None) -> bool:
     """Whether a record holds this term: one of those that tell of whom it is asked about, if of somebody else."""
-    return any(match.counts[number] and (told is None or at in told) for at, match in enumerate(ranked.found))
+    if told is None:
+        return bool(ranked.candidates.held[number])
+    return any(ranked.found[at].counts[number] for at in told)
 
 
 def _lacks_answer_kind(

@@ -7,7 +7,7 @@ records of the scope into the counts moved no figure of the benchmarks by more t
 import heapq
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
 
@@ -110,25 +110,23 @@ class Ranking(msgspec.Struct):
         return added
 
     def tell_of_whom(self, hits: Sequence[Scored]) -> set[int] | None:
-        """The candidates that tell of whom the question asks about, as far as the hits say; None if it asks of nobody else.
+        """Those of the hits that tell of whom the question asks about; None if it asks of nobody else.
 
         "My daughter Kiara" tells whose college "Kiara is pre-med" is about.
         """
         question = self.question
         people = {at for at, term in enumerate(question.terms) if term in PEOPLE} - question.aside
         # By what the question calls them, or else by who they are: "my kid" is "one boy, Kayden" where nobody says kid.
-        told = self._hold_any(question.named) or self._hold_any(people)
-        if not told:
+        telling = [at for at, _, _ in hits if at not in self.others]
+        holding = (
+            {at for at in telling if any(map(self.found[at].counts.__getitem__, n))}
+            for n in (question.named, people)
+        )
+        if not (told := next(filter(None, holding), None)):
             return None
         texts = {at: index_text(record.text, record.data)[0][:TOLD] for at, record, _ in hits}
-        names = {name for at in told & texts.keys() for name in names_in(texts[at])}
+        names = {name for at in told for name in names_in(texts[at])}
         return told | {at for at, text in texts.items() if any(name in text for name in names)}
-
-    def _hold_any(self, numbers: Collection[int]) -> set[int]:
-        if not any(self.candidates.held[number] for number in numbers):
-            return set()
-        held = {at for at, match in enumerate(self.found) if any(match.counts[of] for of in numbers)}
-        return held - self.others
 
     def linked(self, hits: list[Scored]) -> list[Scored]:
         """The hits, those moved up that tell of whom or what the first ones tell of, if the question does not name it.
