@@ -114,7 +114,9 @@ _CALLED_LOWER = re.compile(
 _NAMES = re.compile(
     r"(?<=[a-z,;:] )(?!I\b)([A-ZÀ-Ý]\w+)|([A-Z]\w+)(?= ?[\u4e00-\u9fff])"
     r"|(?:叫做?|小名|名字是|姓名是)([\u4e00-\u9fff]{2,3}?)(?![\u4e00-\u9fff])"
-    rf"|(?:{_PEOPLE_CHINESE})(([\u4e00-\u9fff])\5|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}?(?=[在是从给跟和的说买去来，。有会也拿搬考怀嫁]|$))"
+)
+_NAMES_OF_KIN = re.compile(
+    rf"(?:{_PEOPLE_CHINESE})(([\u4e00-\u9fff])\2|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}?(?=[在是从给跟和的说买去来，。有会也拿搬考怀嫁]|$))"
 )
 _MINE = re.compile(r"\bmine\b|我的(?=是|在|呢|则|$)", re.IGNORECASE)
 _CLAUSE_END = re.compile(
@@ -153,7 +155,8 @@ def persons_in(question: str) -> set[str]:
 
 def names_in(text: str) -> list[str]:
     """What may be names in a text: "Kiara", 石磊 after 叫."""
-    return [name for row in _NAMES.findall(text) for name in row if len(name) > 1]
+    patterns = (_NAMES,) if text.isascii() else (_NAMES, _NAMES_OF_KIN)
+    return [name for each in patterns for row in each.findall(text) for name in row if len(name) > 1]
 
 
 def told_of(text: str, asked: Collection[str]) -> int:
