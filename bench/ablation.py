@@ -136,7 +136,7 @@ async def ask_file(
 def _best_ids(ranked: Ranking, records: dict[str, Record]) -> list[str]:
     """The ten best, as recall finds them: with what only the whole record tells."""
     best = [(at, records[ranked.found[at].id]) for at in ranked.order[:30]]
-    scored = [(at, record, ranked.total[at] + ranked.told_by(record)) for at, record in best]
+    scored = [(at, record, ranked.total[at] + ranked.told_by(at, record)) for at, record in best]
     scored = sorted(scored, key=lambda row: -row[2])[: ranking.LOOKED_AT]
     return [record.id for _, record, _ in ranked.linked(scored)]
 

@@ -59,6 +59,57 @@ async def test_what_is_known_is_not_absent(memory, question):
     assert not await absent(memory, question)
 
 
+OF_OTHERS = (
+    "My wife Funmi hates coriander.",
+    "Funmi is a nurse at the harbour clinic.",
+    "My son Leo turns six on 4 May.",
+    "trixie cant eat shrimp",
+    "合租的小鹿对虾过敏",
+    "我女朋友在宁波，两个人每周末轮流跑",
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does my wife do for a living?", False),  # told of Funmi
+        ("Where does my wife work?", False),
+        ("When is my wife's birthday?", True),  # not Leo's
+        ("where does trixie live", True),
+        ("what can trixie not eat", False),
+        ("小鹿在哪上班", True),
+        ("小鹿对什么过敏", False),
+        ("我女朋友叫什么名字？", True),
+    ],
+)
+async def test_what_is_told_of_one_does_not_answer_for_another(question, expected):
+    async with AsyncMemory("memory://") as memory:
+        for text in OF_OTHERS:
+            await memory.add(text, user_id="lin")
+        assert await absent(memory, question) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("whats my instrument, need it for the form", "im on bass in a band"),
+        ("我揸咩车", "我那架丰田刚换了轮胎"),
+    ],
+)
+async def test_as_people_type(question, first):
+    said = (
+        first,
+        "im on the late shift at the bakery",
+        "whats a compressor",
+        "有咩电影好睇",
+        "I come from Kumasi. My parents are still there.",
+    )
+    async with AsyncMemory("memory://") as memory:
+        for text in said:
+            await memory.add(text, user_id="lin")
+        assert (await memory.search(question, user_id="lin", sources=["messages"]))[0].text == first
+
+
 KINDS = (
     ("My neighbour Agnete grows leeks.", "How old is Agnete?", "Agnete turns eighty this spring."),
     ("The wife teaches at the harbour school.", "What's my wife called?", "My wife is called Solveig."),

@@ -170,7 +170,7 @@ def test_whose_i_it_is(text, kind, added):
         text=text,
         created_at=datetime.now(UTC),
     )
-    assert ranked.told_by(record) == added
+    assert ranked.told_by(0, record) == added
 
 
 @pytest.mark.parametrize(

@@ -75,15 +75,40 @@ _DAY = AnswerKind(
 _NAME = AnswerKind(
     re.compile(r"\b(?:names?|surname|called)\b|叫什么|叫啥|姓什么|姓啥|名字|全名|姓名", re.IGNORECASE),
     re.compile(
-        r"(?<=[a-z,;:] )(?!I\b|I')[A-ZÀ-Ý]\w|\b(?:called|named?|nicknamed?)\b|叫|姓|名|[\u4e00-\u9fff] ?[A-Za-z]{2}"
-        rf"|[{SURNAMES}](?:医生|大夫|老师|总|主任|经理|教授|师傅|姐|哥|阿姨|叔|律师|教练)|[老小阿][{SURNAMES}]"
+        rf"(?<=[a-z,;:] )(?!I\b|I')[A-ZÀ-Ý]\w|\b(?:called|named?|nicknamed?)\b|叫|姓|名|[片粒]|我是[{SURNAMES}]|[\u4e00-\u9fff] ?[A-Za-z]{{2}}"
+        rf"|[{SURNAMES}](?:医生|医师|大夫|老师|总|主任|经理|教授|师傅|师父|姐|哥|嫂|阿姨|姨|婶|叔|伯|爷|奶|律师|教练|校长|先生|女士|太太|导)|[老小阿][{SURNAMES}]"
         r"|[妻夫婆公妇子女儿弟妹哥姐友事学师板宝猫狗象爸妈](?:[小阿][\u4e00-\u9fff]|([\u4e00-\u9fff])\1"
         rf"|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，。在是从给跟和的说买去来]|$))"
     ),
 )
+_WORK = AnswerKind(
+    re.compile(
+        r"\bwhat (?:do|does|did) (?:\S+ ){1,3}do(?: for (?:a living|work)|\W*$)|\b(?:job|occupation|profession|a living)\b|[做干](?:什么|啥|哪行)(?:工作|的)|职业|什么(?:工作|行业)|工作是",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:is|was|are|were|am|as|been|be|become|became|it?'?[sm]|s?he'?s) (?:an?|the|in|with|on|at) "
+        r"|\b(?:work|does|drive|drove|driving|teach|taught|runs?\b|ran\b|sell|makes?\b|fix|build|cook|own|manage|studi|retire|serve|train"
+        r"|job|business|\w+(?:er|or|ist|ian|man|woman|nurse|chef)s?\b)"
+        "|[做当是开卖教修种搞干跑养管送倒师员][^，。]|上班|工作|公司|[厂店院校局园]|所(?!以|有)|部队|的$|退休|生意|读|学",
+        re.IGNORECASE,
+    ),
+)
+_PLACE = AnswerKind(
+    re.compile(
+        r"\bwhere(?:'?s)?\b|\b(?:which|what) (?:city|town|country|area|street)\b|(?<!身体)哪[里儿](?!不|有|疼|出)|[在住去到]哪|哪个?(?:城市|小区|地方|国|省|区)|什么地方|[边邊]度",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\b(?:in|at|on|from|to|near|next|around|here|there|home|abroad|lives?|moved?|outside|inside|round|behind|across|under|over|above|below|beside|between|off|by)\b"
+        "|[在住去到搬回来从往留]|[省市县区镇村路街国州城港厂店院校园楼栋]|所(?!以|有)|公司|工地|老家|是[^，]{1,6}人",
+        re.IGNORECASE,
+    ),
+)
 _KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _DAY, _NAME)
+_OF_OTHERS = (*_KINDS, _WORK, _PLACE)  # of the person, much else tells where they are
 
 
-def answer_kind(question: str) -> AnswerKind | None:
+def answer_kind(question: str, *, of_others: bool) -> AnswerKind | None:
     """What kind of answer a question asks for, if it is one of these."""
-    return next((kind for kind in _KINDS if kind.asks.search(question)), None)
+    return next((kind for kind in (_OF_OTHERS if of_others else _KINDS) if kind.asks.search(question)), None)

@@ -6,14 +6,13 @@ import re
 from collections.abc import Sequence
 
 from octavo.kernel.terms import is_topic
-from octavo.kernel.terms.dates import MONTH_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.matching import index_text
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
 from octavo.kernel.terms.traditional import simplify
 from octavo.search.answer_kinds import answer_kind
 from octavo.search.ranking import LOOKED_AT, TOLD, Ranking, Scored, weigh
-from octavo.search.subject import speaker_of
+from octavo.search.subject import PEOPLE, speaker_of
 
 _BEST, _ABOUT = 5, 12  # records looked at for the words, and for the topics
 _UNKNOWN = 0.5
@@ -30,10 +29,6 @@ _FEW = 20  # records, among which none stands out
 _LACKING = 0.2  # of a question for a number, a day or a name, where no such thing is told
 _FITTING = 0.7  # of the weight of its words that the best hit has
 _FIRST = 3  # hits that may answer whatever their words are
-# Whom a question names: "What does Pearl play?"
-_NAMED = re.compile(
-    rf"(?<!^)(?<![.!?] )\b(?!I\b|I'|Mrs?\b|Ms\b|Dr\b|(?i:{MONTH_NAMES}|{WEEKDAY_NAMES})\b)[A-ZÀ-Ý][\w-]+"
-)
 _QUESTION_MARK = re.compile("[?？]")
 
 
@@ -62,19 +57,29 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
     topics = [at for at in asked if is_topic(question.terms[at])]
     about = _share(ranked, topics, best if question.personal else best[:_BEST], weights)
     presence = 1 - (1 - words) * (1 - _TOPIC * about)
+    untold = False
+    told = ranked.tell_of_whom(hits[:LOOKED_AT])
     if not question.parts:
-        known = [bool(ranked.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
-        if question.personal and not known:  # it may have been said in any words
+        definite = [at for at in topics if is_definite(question.terms[at])]
+        untold = question.personal and not definite
+        if untold:  # it may have been said in any words
             presence = max(presence, _UNTOLD)
-        elif known and 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
-            presence *= _MISSING
+        named = any(ranked.candidates.held[at] for at in question.named)
+        for people in (True, False):
+            known = [
+                _is_told(ranked, at, told if named or not people else None)
+                for at in definite
+                if (question.terms[at] in PEOPLE) is people
+            ]
+            if known and 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
+                presence *= _MISSING
     if _is_said_by_others(ranked, hits[:LOOKED_AT], asked, weights):
         presence *= _ANOTHERS
-    if _lacks_answer_kind(ranked, hits[:LOOKED_AT], asked, weights):
+    if _lacks_answer_kind(ranked, hits[:LOOKED_AT], asked, weights, told):
         presence *= _LACKING
     if not question.asks and len(own) > _LONG:
         return max(presence, _UNKNOWN)  # nobody said what is looked for
-    if ranked.candidates.cosines:
+    if ranked.candidates.cosines and not untold:
         presence = (presence or _NOWHERE) * _nearness(ranked)
     return presence
 
@@ -117,27 +122,32 @@ def _is_said_by_others(
     return others - own > _SPOKEN_MORE
 
 
+def _is_told(ranked: Ranking, number: int, told: set[int] | None) -> bool:
+    """Whether a record holds this term: one of those that tell of whom it is asked about, if of somebody else."""
+    if told is None:
+        return bool(ranked.candidates.held[number])
+    return any(ranked.found[at].counts[number] for at in told)
+
+
 def _lacks_answer_kind(
-    ranked: Ranking, hits: Sequence[Scored], numbers: list[int], weights: list[float]
+    ranked: Ranking, hits: Sequence[Scored], numbers: list[int], weights: list[float], told: set[int] | None
 ) -> bool:
     """Whether none of the hits that fit the question best has the number, the day or the name that it asks for.
 
-    If it names somebody, only hits that name them count.
+    If it asks about somebody, only hits that tell of them count.
     """
     question, found = ranked.question, ranked.found
     sentence = question.asked.replace("’", "'")
-    kind = answer_kind(sentence)
+    kind = answer_kind(sentence, of_others=told is not None)
     asking = kind.asks.search(sentence) if kind else None
     if kind is None or asking is None:
         return False
-    names = set(terms_of(" ".join(_NAMED.findall(sentence))))
-    aside = names.union(terms_of(asking[0]))
-    of = [at for at in numbers if question.terms[at] in names and ranked.candidates.held[at]]
-    wanted = [at for at in numbers if question.terms[at] not in aside]
+    aside = terms_of(asking[0])
+    wanted = [at for at in numbers if at not in question.named and question.terms[at] not in aside]
     fitting = [
         (sum(weights[n] for n in wanted if found[at].counts[n]), index_text(record.text, record.data))
         for at, record, _ in hits
-        if not of or any(found[at].counts[n] for n in of)
+        if at not in ranked.others and (told is None or at in told)
     ]
     best = max((share for share, _ in fitting), default=0.0)
     return not any(

@@ -15,23 +15,28 @@ from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
 from octavo.kernel.terms.traditional import simplify
-from octavo.search.subject import asks_own
+from octavo.search.subject import asks_own, persons_in
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 4000
 _ENDS = r"[。！？!?；;\n]+|\.(?=\s|$)|另外|还有，|此外|\balso,"
+# Why it is asked: "who are my housemates, need it for the tax form"
+_REASON = re.compile(
+    r",\s*(?:i )?(?:need|filling|gotta|have to|trying to)\b[^?？.]*$|[，,](?:我?要填|填|急用|急着|我又忘)[^，？?。]*$",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(rf".+?(?:{_ENDS}|\Z)", re.IGNORECASE | re.DOTALL)
 # Words that shape a question rather than name what it is about.
 _ASKING = (
     "kind kinds type types sort sorts many much often ever also likely might may one ones someone something anyone "
-    "anything everyone everything user user's users"
+    "anything everyone everything user user's users ok whats whos whens wheres hows whys"
 )
 _CARRIERS = re.compile(
     rf"(?<![\w'])(?:{'|'.join(sorted((*STOP_WORDS, *_ASKING.split()), key=len, reverse=True))})(?![\w'])",
     re.IGNORECASE,
 )
 _ASKING_CHINESE = re.compile(
-    "用户|什么时候|什么|多大|几岁|多久|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥"
+    "用户|什么时候|什么|多大|几岁|多久|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥|咩|乜|咋|边度|几时"
 )
 _USER = re.compile("用户|使用者")
 _PERSONAL = re.compile(
@@ -39,19 +44,19 @@ _PERSONAL = re.compile(
 )
 # A sentence that asks, among others that only stand around it.
 _ASKS = re.compile(
-    r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|^\W*(?:who|what|when|where|which|why|how|do|does|did|is|are|was|were|can|could|tell)\b",
+    r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|咩|乜|咋|边[个度行间]|来着$|^\W*(?:(?:who|what|when|where|why|how)'?s?|which|do|does|did|is|are|was|were|can|could|tell|name of)\b",
     re.IGNORECASE,
 )
 # A sentence that only asks, or asks for something to be done: it tells nothing.
 _ONLY_ASKS = re.compile(
-    r"[?？]\s*$|(?:吗|伐|嘛|不|没|没有)[~～。!！]*$|(?:什么|多少|怎么|怎样|如何|哪|几点|谁|啥|是不是|有没有|能不能)(?![^，,]*[都也])[^，,]{0,15}$|^\W*(?:请|帮|给我|替我|推荐|翻译(?:一?下|成|这))"
+    r"[?？]\s*$|(?:吗|伐|嘛|不|没|没有)[~～。!！]*$|(?:什么|多少|怎么|怎样|如何|哪|几点|几分钟|谁|啥|咩|乜|咋|点[讲样解]|边[个度]|是不是|有没有|能不能)(?![^，,]*[都也])[^，,]{0,15}$|^\W*(?:请|帮|给我|替我|推荐|翻译(?:一?下|成|这))"
     r"|^\W*(?:(?:hey|hi|ok|okay|so|and|also|btw|please|pls|um)\W+)*"
-    r"(?:(?:what|how)(?:'?s)?(?! an?\b)|why|which|(?:who|when|where)(?:'?s| (?:is|are|was|were|do|does|did|can|should|will))|can|could|would|give|show|help|write|translate|suggest|recommend|explain|tell|check|please)\b",
+    r"(?:(?:what|how)(?:'?s)?(?! an?\b)|why|which|(?:who|when|where)(?:'?s| (?:is|are|was|were|do|does|did|can|should|will))|can|could|would|give|show|help|write|translate|suggest|recommend|explain|tell|check|please|(?:make|draw|find|get) me|top \d+|(?:is|are) (?:it|there|you))\b",
     re.IGNORECASE,
 )
 # Who asks for what is so now asks for the last that was told: "Where am I living these days?"
 _NOW = re.compile(
-    r"\b(?:now|nowadays|currently|current|these days|at the moment|at present|anymore|any more|latest)\b|现在|目前|如今|眼下",
+    r"\b(?:now|nowadays|currently|current|these days|at the moment|at present|anymore|any more|latest)\b|现在|目前|如今|眼下|而家|宜家",
     re.IGNORECASE,
 )
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
@@ -99,6 +104,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     overview: bool = False  # it asks for whatever is known
     personal: bool = False  # it names the person whose memory it is asked of
     own: bool = False  # it asks about that person, and nobody else
+    named: frozenset[int] = frozenset()  # terms by which it calls somebody else that it asks about
 
     @classmethod
     def of(cls, text: str, at: datetime) -> "Question":
@@ -106,6 +112,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
         plain = simplify(text)
+        if (reason := _REASON.search(plain)) and any(map(_ASKS.search, _sentences(plain[: reason.start()]))):
+            plain = plain[: reason.start()]
         said = _USER.sub("我", plain)  # 用户口味: no 户口
         said = _LIVELIHOOD.sub("work", _PROGRAMMING.sub("programming", said))
         sentences = _sentences(said)
@@ -122,9 +130,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         # Today and yesterday in the small talk around a question do not say when its answer was told.
         counted = () if len(sentences) > 1 else relative_spans(plain, at)
         overview = _is_overview(plain)
+        last = _sentences(plain)[-1] if asking and asking == sentences[-1:] and says_enough else ""
         return cls(
             text=text,
-            asked=_sentences(plain)[-1] if asking and asking == sentences[-1:] and says_enough else "",
+            asked=last,
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
@@ -134,6 +143,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             overview=overview,
             personal=bool(_PERSONAL.search(said)),
             own=len(asking) == 1 and not overview and asks_own(asking[0], about[0]),
+            named=frozenset(numbers[term] for term in persons_in(last) if term in numbers),
         )
 
 

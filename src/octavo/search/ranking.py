@@ -21,7 +21,7 @@ from octavo.kernel.terms.matching import index_text
 from octavo.kernel.terms.terms import is_unspaced
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question, only_asks
-from octavo.search.subject import OTHER, OWN, begins_with_speaker, subjects_of, told_of
+from octavo.search.subject import OTHER, OWN, PEOPLE, begins_with_speaker, names_in, subjects_of, told_of
 
 K1, B = 0.9, 0.5
 SESSION_K1, SESSION_B = 1.2, 0.75
@@ -29,6 +29,8 @@ PARTICLE = 0.3  # of a character that only holds a sentence together:
 PARTICLES = frozenset("的了是在有个着过也都就和与")
 SINGLE = 0.5  # of another character by itself: most are half of a word that means something else
 ASIDE = 0.2  # of a term of the small talk around a question
+NAMED = 1.2  # of what somebody is called whom the question asks about, in up to
+_NAMES = 2  # terms: a longer name is that of a thing
 TOPIC = 0.8  # of a topic beside words as rare as it is
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
@@ -36,9 +38,10 @@ OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
-ASKING = 1.0  # what a record takes that asks for something itself
+ASKING = 2.0  # what a record takes that asks for something itself
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
+STRANGER = 1.0  # what a hit takes that does not tell of whom the question asks about
 LINK = 0.3  # of a hit that tells of the same as the first ones
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
@@ -71,6 +74,7 @@ class Ranking(msgspec.Struct):
     trust: float  # how far the vectors were believed, 0 to 1
     total: list[float]
     order: list[int]  # the positions of the candidates, best first
+    others: set[int] = msgspec.field(default_factory=set)  # those read that tell of somebody else, or nothing
 
     @property
     def found(self) -> list[Match]:
@@ -90,33 +94,67 @@ class Ranking(msgspec.Struct):
         """What a whole record may add or take at most."""
         return IMPORTANCE / 2 + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
 
-    def told_by(self, record: Record) -> float:
+    def told_by(self, at: int, record: Record) -> float:
         """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
         added = importance(record)
         if only_asks(record.text[:TOLD]):
+            self.others.add(at)
             return added - ASKING
         # The "I" of an assistant is somebody else, and that of a line in a transcript anybody.
         if self.question.own and record.kind != "assistant" and not begins_with_speaker(record.text):
             text, quote = index_text(record.text, record.data)
             told = told_of((quote or text)[:TOLD], self.question.terms)
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
+            if told == OTHER:
+                self.others.add(at)
         return added
+
+    def tell_of_whom(self, hits: Sequence[Scored]) -> set[int] | None:
+        """Those of the hits that tell of whom the question asks about; None if it asks of nobody else.
+
+        "My daughter Kiara" tells whose college "Kiara is pre-med" is about.
+        """
+        question = self.question
+        people = {at for at, term in enumerate(question.terms) if term in PEOPLE} - question.aside
+        # By what the question calls them, or else by who they are: "my kid" is "one boy, Kayden" where nobody says kid.
+        telling = [at for at, _, _ in hits if at not in self.others]
+        holding = (
+            {at for at in telling if any(map(self.found[at].counts.__getitem__, n))}
+            for n in (question.named, people)
+        )
+        if not (told := next(filter(None, holding), None)):
+            return None
+        texts = {at: index_text(record.text, record.data)[0][:TOLD] for at, record, _ in hits}
+        names = {name for at in told for name in names_in(texts[at])}
+        return told | {at for at, text in texts.items() if any(name in text for name in names)}
 
     def linked(self, hits: list[Scored]) -> list[Scored]:
         """The hits, those moved up that tell of whom or what the first ones tell of, if the question does not name it.
 
-        Who asks for the hobby of somebody called Wang is answered by 我叔叔叫王志强 and 我叔叔喜欢钓鱼 together.
+        Who asks for the hobby of somebody called Wang is answered by 我叔叔叫王志强 and 我叔叔喜欢钓鱼 together. Those that do
+        not tell of whom the question asks about move down.
         """
         asked = self.question.text.casefold()
-        subjects = [subjects_of(index_text(record.text, record.data)[0][:TOLD]) for _, record, _ in hits]
+        texts = [index_text(record.text, record.data)[0][:TOLD] for _, record, _ in hits]
+        subjects = list(map(subjects_of, texts))
         first = subjects[: _LINKING + bool(self.question.parts)]
-        # Who asks about himself does not ask whom else he told of.
-        named = {name for names in first for name in names if name not in asked and not self.question.own}
-        scored = [
-            (at, record, score + LINK * (not names.isdisjoint(named)))
-            for (at, record, score), names in zip(hits, subjects, strict=True)
+        named: set[str] = set()
+        strangers: set[int] = set()
+        if self.question.own:  # who asks about himself does not ask whom else he told of
+            names = tuple({name for text in texts for name in names_in(text)})
+            strangers = {at for (at, _, _), text in zip(hits, texts, strict=True) if text.startswith(names)}
+            self.others.update(strangers)
+        else:
+            named = {name for names in first for name in names if name not in asked}
+            if (told := self.tell_of_whom(hits)) is not None:
+                strangers = {at for at, _, _ in hits if at not in told or at in self.others}
+        moved = [
+            score + LINK * (not names.isdisjoint(named)) - STRANGER * (at in strangers)
+            for (at, _, score), names in zip(hits, subjects, strict=True)
         ]
-        return sorted(scored, key=lambda row: -row[2]) if named else hits
+        order = sorted(range(len(hits)), key=lambda place: -moved[place])
+        # Each place keeps its score: what comes after these is not looked at.
+        return [(*hits[place][:2], score) for place, (_, _, score) in zip(order, hits, strict=True)]
 
     def by_session(self) -> dict[str, float]:
         """The same signals for whole sessions, by scope: the session's own words, and the best records in it."""
@@ -272,6 +310,8 @@ def _lexical_scores(
     weights = [weigh(n, total) * _weight_of_kind(term) for n, term in zip(held, question.terms, strict=True)]
     if question.asked:  # what is asked is known, and all else is small talk
         weights = [weight * (ASIDE if at in question.aside else 1.0) for at, weight in enumerate(weights)]
+    if len(question.named) <= _NAMES:
+        weights = [weight * (NAMED if at in question.named else 1.0) for at, weight in enumerate(weights)]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]
     gains = _gains(columns, lengths, sum(lengths) / (candidates or 1), weights, K1, B)
     records = _sum(gains, len(found))

@@ -194,7 +194,7 @@ class Recall:
             reason=where if rank <= limit else f"{where}, and the limit is {limit}",
             rank=rank,
             of=of,
-            hit=_hit(ranked, at, record, ranked.total[at] + ranked.told_by(record), ranked.ranks([at])),
+            hit=_hit(ranked, at, record, ranked.total[at] + ranked.told_by(at, record), ranked.ranks([at])),
             shared=shared,
             lacking=lacking,
         )
@@ -259,7 +259,9 @@ class Recall:
                 for gone in set(part).difference(loaded):
                     del sizes[gone]
                 page += [
-                    (at, loaded[at], total[at] + ranked.told_by(loaded[at])) for at in part if at in loaded
+                    (at, loaded[at], total[at] + ranked.told_by(at, loaded[at]))
+                    for at in part
+                    if at in loaded
                 ]
                 page.sort(key=lambda row: -row[2])
                 fits = count_fitting((sizes[at] for at, _, _ in best + page), room)

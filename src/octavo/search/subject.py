@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from octavo.kernel.model import Record
 from octavo.kernel.terms import TOPIC_PREFIX
+from octavo.kernel.terms.dates import MONTH_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.terms.topics import SURNAMES, says_topic, topics
@@ -19,13 +20,13 @@ OWN, OTHER, UNKNOWN = 1, -1, 0
 _PEOPLE = (
     "wife|husband|spouse|partner|boyfriend|girlfriend|fianc[eé]e?|hubby|missus|ex|mother|father|mum|mom|mam|dad|mummy|mommy|daddy|papa|parents?|folks|"
     r"brothers?|sisters?|siblings?|twins?|sons?|daughters?|kids?|child|children|boys?|girls?|baby|toddler|eldest|oldest|youngest|(?:younger|older|middle|little) (?:one|guy)|(?:step|god|grand)\w+|"
-    r"gran|granny|nan|nana|uncle|aunt|auntie|cousins?|nieces?|nephews?|\w+-in-law|in-laws|friends?|mates?|buddy|pal|bestie|boss|manager|supervisor|"
+    r"gran|granny|nan|nana|lola|lolo|kuya|mammy|fella|bloke|lad|gf|bf|hubby|roomie|uncle|aunt|auntie|cousins?|nieces?|nephews?|\w+-in-law|in-laws|friends?|mates?|buddy|pal|bestie|boss|manager|supervisor|"
     "colleagues?|co-?workers?|workmate|dispatcher|madam|apprentice|employees?|trainee|deckhand|neighbou?rs?|tenant|lodger|flatmates?|roommates?|housemates?|teacher|tutor|professor|coach|trainer|"
     "instructor|mentor|lecturer|classmates?|cats?|dogs?|pupp(?:y|ies)|kittens?|pets?|hamsters?|rabbits?|parrots?|budgie|horses?|pony|tortoise"
 )
 _PEOPLE_CHINESE = (
     "老婆|妻子|爱人|媳妇|太太|老公|丈夫|对象|男朋友|女朋友|前?[男女]友|伴侣|未婚[夫妻]|前[夫妻任]|老伴|妈|爸|母亲|父亲|爹|娘|父母|爷爷|奶奶|外[公婆]|姥[姥爷]|祖[父母]"
-    "|[表堂大二三小]?[哥姐弟妹]|嫂|兄弟|儿子|女儿|闺女|孩子|小孩|[大小]?娃|宝宝|孙子|孙女|外孙|外甥|侄[子女儿]|儿媳|女婿|公公|婆婆|岳[父母]|丈母娘|老丈人"
+    "|[表堂大二三小]?[哥姐弟妹]|嫂|兄弟|儿子|女儿|闺女|孩子|小孩|[大小]?娃|[大细][仔女]|宝宝|孙子|孙女|外孙|外甥|侄[子女儿]|儿媳|女婿|公公|婆婆|岳[父母]|丈母娘|老丈人"
     "|叔|伯|舅|[大小二]?姑|[大小二]?姨(?!妈[期巾])|婶|[老女男]?(?:最?好)?朋友|闺蜜|死党|发小|哥们|[老女男]?同学|同桌|室友|舍友|同事|搭档|老板|领导|上司|经理|主管|组长"
     r"|下属|客户|亲戚|班主任|导师|教授|师[父傅兄姐弟妹]|教练|徒弟|学生|伙计|店员|员工|租客|邻居|[老]?战友|网友|[\u4e00-\u9fff]?(?:老师|师傅|阿姨|叔叔|大爷|大妈|总(?![是共计会算]))|[小大]?[猫狗](?![粮砂])|宠物|鹦鹉|乌龟|仓鼠|兔子"
     # 老孟, 阿岚
@@ -35,11 +36,20 @@ _ABOUT_PEOPLE = frozenset(
     TOPIC_PREFIX + topic
     for topic in ("family", "partner", "parents", "siblings", "children", "friends", "pets", "boss", "teacher", "neighbours", "wedding", "landlord")
 )  # fmt: skip
+#: Topics that are somebody: who asks about their job asks for more than that they are there.
+PEOPLE = frozenset(
+    TOPIC_PREFIX + topic
+    for topic in (
+        "partner", "parents", "mother", "father", "siblings", "brother", "sister", "children", "son", "daughter", "grandchildren",
+        "grandparents", "grandmother", "grandfather", "uncle", "aunt", "cousin", "inlaws", "fatherinlaw", "motherinlaw",
+        "childinlaw", "friends", "boss", "teacher", "neighbours", "landlord", "pets", "dog", "cat",
+    )
+)  # fmt: skip
 _ANYBODY = re.compile(r"\b(?:who|whose|person|people|someone)\b|谁|和|跟|的人", re.IGNORECASE)
 _MY, _ME = r"(?:my|our|(?:the )?user's)\s+", "(?:我们|我|俺|咱们?|本人|用户)"
 _THEIRS = rf"(?:[\w-]+\s+){{0,2}}?(?:{_PEOPLE})\b"
 _OWN = re.compile(
-    rf"\b(?:(?:i|i'm|i've|i'd|i'll|me|mine|myself|we|we're|we've|we'd|us|ours|the user)\b(?!'s)|{_MY}(?!{_THEIRS})\w)"
+    rf"\b(?:(?:i|i'?m|i'?ve|i'd|i'll|me|mine|myself|we|we're|we've|we'd|us|ours|the user)\b(?!'s)|{_MY}(?!{_THEIRS})\w)"
     rf"|{_ME}(?:自己|家)?的?(?!{_PEOPLE_CHINESE})",
     re.IGNORECASE,
 )
@@ -92,6 +102,22 @@ _SUBJECTS = tuple(
 _CALLED = re.compile(
     r"\b(?:called|named|name is|name's) ([A-ZÀ-Ý]\w+)|(?:叫做?|名叫|名字是|姓名是)([\u4e00-\u9fff]{2,3})(?![\u4e00-\u9fff])"
 )
+_CALLED_NAME = re.compile(
+    rf"(?<!^)(?<![.!?] )\b(?!I\b|I'|Mrs?\b|Ms\b|Dr\b|(?i:{MONTH_NAMES}|{WEEKDAY_NAMES})\b)[A-ZÀ-Ý][\w-]+"
+)
+_CALLED_MY = re.compile(
+    rf"\b{_MY}(?:[\w-]+\s+){{0,2}}?({_PEOPLE})\b|{_ME}(?:家里?)?的?({_PEOPLE_CHINESE})", re.IGNORECASE
+)
+_CALLED_LOWER = re.compile(
+    r"\b(?:do|does|did|is|are|was|were|has|had|will|can)\s+([a-zà-ÿ]\w+)|\b([a-zà-ÿ]\w+)'s\b|^\W*[那这]?([\u4e00-\u9fff]{2})|([A-Za-z]\w+) ?(?=[\u4e00-\u9fff])"
+)
+_NAMES = re.compile(
+    r"(?<=[a-z,;:] )(?!I\b)([A-ZÀ-Ý]\w+)|([A-Z]\w+)(?= ?[\u4e00-\u9fff])"
+    r"|(?:叫做?|小名|名字是|姓名是)([\u4e00-\u9fff]{2,3}?)(?![\u4e00-\u9fff])"
+)
+_NAMES_OF_KIN = re.compile(
+    rf"(?:{_PEOPLE_CHINESE})(([\u4e00-\u9fff])\2|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}?(?=[在是从给跟和的说买去来，。有会也拿搬考怀嫁]|$))"
+)
 _MINE = re.compile(r"\bmine\b|我的(?=是|在|呢|则|$)", re.IGNORECASE)
 _CLAUSE_END = re.compile(
     r"[.!?;:]\s+|\n+|[，。！？；：、]"
@@ -112,6 +138,25 @@ def asks_own(question: str, about: Collection[str]) -> bool:
     if _ANYBODY.search(question) or not _ABOUT_PEOPLE.isdisjoint(about) or _OTHER_FIRST.match(question):
         return False
     return bool(_OWN.search(question)) and not _ASKED_BY_NAME.search(question)
+
+
+def persons_in(question: str) -> set[str]:
+    """The terms by which a question calls those it asks about, if they are others: "my brother", 我弟, "Trixie"."""
+    question = question.replace("’", "'")
+    if names := _CALLED_NAME.findall(question):
+        return set(terms(" ".join(names)))
+    words = [word for row in _CALLED_MY.findall(question) for word in row if word]
+    if not words and not _OWN.search(question):
+        found = [word for row in _CALLED_LOWER.findall(question) for word in row if word]
+        words = [word for word in found if word not in STOP_WORDS and not says_topic(terms(word)[-1])]
+    # 女朋友 is no 女; 弟 is a word of its own.
+    return {term for word in words for term in terms(word) if len(term) > 1 or len(word) == 1}
+
+
+def names_in(text: str) -> list[str]:
+    """What may be names in a text: "Kiara", 石磊 after 叫."""
+    patterns = (_NAMES,) if text.isascii() else (_NAMES, _NAMES_OF_KIN)
+    return [name for each in patterns for row in each.findall(text) for name in row if len(name) > 1]
 
 
 def told_of(text: str, asked: Collection[str]) -> int:
