@@ -57,12 +57,10 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
     topics = [at for at in asked if is_topic(question.terms[at])]
     about = _share(ranked, topics, best if question.personal else best[:_BEST], weights)
     presence = 1 - (1 - words) * (1 - _TOPIC * about)
-    untold = False
     told = ranked.tell_of_whom(hits[:LOOKED_AT])
     if not question.parts:
         definite = [at for at in topics if is_definite(question.terms[at])]
-        untold = question.personal and not definite
-        if untold:  # it may have been said in any words
+        if question.personal and not definite:  # it may have been said in any words
             presence = max(presence, _UNTOLD)
         named = any(ranked.candidates.held[at] for at in question.named)
         for people in (True, False):
@@ -79,7 +77,7 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
         presence *= _LACKING
     if not question.asks and len(own) > _LONG:
         return max(presence, _UNKNOWN)  # nobody said what is looked for
-    if ranked.candidates.cosines and not untold:
+    if ranked.candidates.cosines:
         presence = (presence or _NOWHERE) * _nearness(ranked)
     return presence
 
