@@ -41,7 +41,6 @@ OWN_FACT, OTHERS_FACT = 0.3, 2.5
 ASKING = 2.0  # what a record takes that asks for something itself
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
-STRANGER = 1.0  # what a hit takes that does not tell of whom the question asks about
 LINK = 0.3  # of a hit that tells of the same as the first ones
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
@@ -131,30 +130,18 @@ class Ranking(msgspec.Struct):
     def linked(self, hits: list[Scored]) -> list[Scored]:
         """The hits, those moved up that tell of whom or what the first ones tell of, if the question does not name it.
 
-        Who asks for the hobby of somebody called Wang is answered by 我叔叔叫王志强 and 我叔叔喜欢钓鱼 together. Those that do
-        not tell of whom the question asks about move down.
+        Who asks for the hobby of somebody called Wang is answered by 我叔叔叫王志强 and 我叔叔喜欢钓鱼 together.
         """
         asked = self.question.text.casefold()
-        texts = [index_text(record.text, record.data)[0][:TOLD] for _, record, _ in hits]
-        subjects = list(map(subjects_of, texts))
+        subjects = [subjects_of(index_text(record.text, record.data)[0][:TOLD]) for _, record, _ in hits]
         first = subjects[: _LINKING + bool(self.question.parts)]
-        named: set[str] = set()
-        strangers: set[int] = set()
-        if self.question.own:  # who asks about himself does not ask whom else he told of
-            names = tuple({name for text in texts for name in names_in(text)})
-            strangers = {at for (at, _, _), text in zip(hits, texts, strict=True) if text.startswith(names)}
-            self.others.update(strangers)
-        else:
-            named = {name for names in first for name in names if name not in asked}
-            if (told := self.tell_of_whom(hits)) is not None:
-                strangers = {at for at, _, _ in hits if at not in told or at in self.others}
-        moved = [
-            score + LINK * (not names.isdisjoint(named)) - STRANGER * (at in strangers)
-            for (at, _, score), names in zip(hits, subjects, strict=True)
+        # Who asks about himself does not ask whom else he told of.
+        named = {name for names in first for name in names if name not in asked and not self.question.own}
+        scored = [
+            (at, record, score + LINK * (not names.isdisjoint(named)))
+            for (at, record, score), names in zip(hits, subjects, strict=True)
         ]
-        order = sorted(range(len(hits)), key=lambda place: -moved[place])
-        # Each place keeps its score: what comes after these is not looked at.
-        return [(*hits[place][:2], score) for place, (_, _, score) in zip(order, hits, strict=True)]
+        return sorted(scored, key=lambda row: -row[2]) if named else hits
 
     def by_session(self) -> dict[str, float]:
         """The same signals for whole sessions, by scope: the session's own words, and the best records in it."""
