@@ -222,7 +222,8 @@ def compare(fact: StatedFact, memories: KnownFacts, at: datetime) -> FactMatch:
         # Of a memory that was not read to its end, what was not read would be lost with the change.
         if likeness != "new" and changed is None and len(known.content) <= MOST_OF_MEMORY:
             changed = FactMatch(likeness, known, other, facts)
-    if changed is None and (ended := find_ended(fact, memories, at)) is not None:
+    # What implies something else, as a resignation or a move does, changes that.
+    if not changed and not fact.implied and (ended := find_ended(fact, memories, at)) is not None:
         return FactMatch("ended", *ended)
     return changed or FactMatch("new")
 
