@@ -222,8 +222,9 @@ def compare(fact: StatedFact, memories: KnownFacts, at: datetime) -> FactMatch:
         # Of a memory that was not read to its end, what was not read would be lost with the change.
         if likeness != "new" and changed is None and len(known.content) <= MOST_OF_MEMORY:
             changed = FactMatch(likeness, known, other, facts)
-    # What implies something else, as a resignation or a move does, changes that.
-    if not changed and not fact.implied and (ended := find_ended(fact, memories, at)) is not None:
+    # A resignation or a move changes what it implies.
+    implies = fact.implied and compare(fact.implied, memories, at).likeness not in ("new", "ended")
+    if not changed and not implies and (ended := find_ended(fact, memories, at)) is not None:
         return FactMatch("ended", *ended)
     return changed or FactMatch("new")
 
