@@ -57,7 +57,7 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
     topics = [at for at in asked if is_topic(question.terms[at])]
     about = _share(ranked, topics, best if question.personal else best[:_BEST], weights)
     presence = 1 - (1 - words) * (1 - _TOPIC * about)
-    told = ranked.tell_of_whom(hits[:LOOKED_AT])
+    told = ranked.pick_about_person(hits[:LOOKED_AT])
     if not question.parts:
         definite = [at for at in topics if is_definite(question.terms[at])]
         if question.personal and not definite:  # it may have been said in any words

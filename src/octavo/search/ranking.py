@@ -94,7 +94,10 @@ class Ranking(msgspec.Struct):
         return IMPORTANCE / 2 + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
 
     def told_by(self, at: int, record: Record) -> float:
-        """What only the whole record tells: how important it is, and whether it is about whom the question asks about."""
+        """What only the whole record tells: how important it is, and whether it is about whom the question asks about.
+
+        One that only asks, or tells of somebody else, is noted in `others`.
+        """
         added = importance(record)
         if only_asks(record.text[:TOLD]):
             self.others.add(at)
@@ -108,7 +111,7 @@ class Ranking(msgspec.Struct):
                 self.others.add(at)
         return added
 
-    def tell_of_whom(self, hits: Sequence[Scored]) -> set[int] | None:
+    def pick_about_person(self, hits: Sequence[Scored]) -> set[int] | None:
         """Those of the hits that tell of whom the question asks about; None if it asks of nobody else.
 
         "My daughter Kiara" tells whose college "Kiara is pre-med" is about.
