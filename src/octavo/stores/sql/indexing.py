@@ -160,17 +160,22 @@ class TermIndexing:
         # First: nothing can be taken out of an index that disagrees with its entries.
         await self._to_its_end(self._driver.write(index.mend))
         await self._to_its_end(self._driver.write(lambda: _forget_strays(index)))
-        done = await self._walk(
-            total,
-            progress,
-            lambda after: self._to_its_end(self._driver.write(lambda: _reindex_some(index, after, _BATCH))),
-        )
+        done = await self._walk(total, progress, lambda after: self._to_its_end(self._reindex(index, after)))
         unfilled = await self._to_its_end(self._driver.write(lambda: substrings.make_anew(table)))
         while unfilled:
             filling = self._driver.write(lambda: substrings.index_some(table, _BATCH))
             unfilled = bool(await self._to_its_end(filling))
         await self._to_its_end(self._catch_up(index))
         return done
+
+    async def _reindex(self, index: SqlTermIndex, after: int) -> tuple[int | None, int]:
+        """Have some records indexed as if they were new; answer where to go on, and how many they were.
+
+        In two transactions: who removes a record that is queued but not yet for all to see would not wait for its entry.
+        """
+        found = await self._driver.write(lambda: _queue_some(index, after, _BATCH))
+        await self._driver.write(lambda: index_some(index, _BATCH))
+        return found
 
     async def verify(self, table: Table, progress: Progress) -> Lexicon:
         """Compare every record that does not wait with its entries."""
@@ -224,14 +229,13 @@ def _entries_of(rows: Sequence[Row]) -> Script[list[IndexedRecord]]:
     return made
 
 
-def _reindex_some(index: SqlTermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
-    """Have some records indexed as if they were new; answer where to go on, and how many they were."""
+def _queue_some(index: SqlTermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
+    """Have some records wait as if they were new; answer where to go on, and how many they were."""
     rows = yield Fetch(
         f"SELECT rowno FROM {index.table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}"
     )
     if rows:
         yield from index.queue([row[0] for row in rows])
-        yield from index_some(index, most)
     return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
