@@ -64,6 +64,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "OWN_FACT": (0.0, 0.4, 1.6),
     "OTHERS_FACT": (0.0, 1.2, 5.0),
     "LINK": (0.0, 0.6, 1.0),
+    "ASKING": (0.0, 3.0),
+    "NAMED": (1.0, 1.5),
     "SESSION": (0.0, 1.6),
     "TIME": (0.0, 3.0, 12.0),
     "_HALF_LIFE_DAYS": (5.0, 20.0),

@@ -40,14 +40,14 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
     context.begin(sentence.text)
     reader = ChineseReader(context)
     clauses = clauses_zh(sentence.text)
-    ordered = supposed = False
+    supposed = False
     for at, written in enumerate(clauses):
         clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             role = role[1:].removesuffix("的人") if "了" in role else role  # 作为一个开了六年青旅的人
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) or is_personal(role, OF_LIFE) else clause
-        if ordered and re.match("[他她](?!们)", clause) and not (context.open or context.narrated):
+        if reader.ordered and re.match("[他她](?!们)", clause) and not (context.open or context.narrated):
             kin = CHINESE.RELATIONS.search(clauses[at - 1])  # 给老丈人写个寿联，他属马
             clause = f"我{kin[0]}{clause[1:]}" if kin else clause
         learnt = CHINESE.LEARNT.search(clauses[at - 1]) if at else None
@@ -79,9 +79,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         asks = CHINESE.ASKED.search(clause) is not None and not (
             CHINESE.HAS_ASKED.search(clause) or CHINESE.STANDING.search(clause)
         )
-        if ordered and CHINESE.TO_SAY.match(clause):
+        if reader.ordered and CHINESE.TO_SAY.match(clause):
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
-        reader.ordered = ordered = ordered or CHINESE.COMMAND.match(bare) is not None
+        reader.ordered = reader.ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
         if asks and (cut := CHINESE.ASKING.search(clause)):
             known = clause[: cut.start()]  # 我对猫毛过敏能养猫吗, 我那辆开了九年的飞度要不要换电池
@@ -107,9 +107,8 @@ class ChineseReader(ClauseReader):
     """Reads Chinese clauses."""
 
     table = CHINESE
-    ordered = (
-        False  # whether the sentence asked for something: 算下月供，贷一百万三十年 says nothing of anybody
-    )
+    #: Whether the sentence has asked for something: 算下月供，贷一百万三十年 says nothing of anybody.
+    ordered = False
     names: ClassVar[dict[OwnerType, str]] = {"user": "用户", "agent": "智能体"}
 
     def with_relation(self, clause: str) -> str:
@@ -214,21 +213,18 @@ class ChineseReader(ClauseReader):
             or studying
             or (last.category == "personality" and re.fullmatch("[^了过是有]{4}", clause))  # 没耐心，丢三落四
         )
-        own = last or not CHINESE.GENERAL.search(said)  # but 狗不能吃葡萄, 关掉空调
+        if last or self.ordered:
+            personal = len(said) > 3 and is_personal(clause)
+        else:
+            personal = is_personal(said, OF_LIFE)
+        own = personal and (last or not CHINESE.GENERAL.search(said))  # but 狗不能吃葡萄, 关掉空调
         told = (
             subject.owner
             or also
             or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
             or self._for_years(clause)
-            or (
-                own
-                and (
-                    len(said) > 3 and is_personal(clause)
-                    if last or self.ordered
-                    else is_personal(said, OF_LIFE)
-                )
-            )
+            or own
             or (len(clause) > 3 and any(map(CHINESE.OWN_LIFE.match, (clause, said))))
         )
         empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
@@ -324,12 +320,8 @@ class ChineseReader(ClauseReader):
             )
         before = clause[subject.end if subject.owner else 0 : subject.said]
         done = re.search("刚|已经|终于|总算|正", before) is not None
-        if (
-            (subject.owner or self._for_years(clause))
-            and not timed
-            and not done
-            and CHINESE.LASTS.search(said)
-        ):
+        owns = subject.owner or self._for_years(clause)
+        if owns and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)

@@ -17,8 +17,6 @@ _CAPITALISED = re.compile(r"\b[A-Z][\w'-]*")
 _SUBJECT = re.compile("^(?:The user |用户(?!的))")
 #: What may stand behind the word for a thing; before any other word it only says what kind of thing that is.
 _FOLLOWING = STOP_WORDS | {".", "every", "each", "called", "named", "once", "twice", "daily", "now", "again"}
-
-
 _HOW = ("PARTED", "ENDED", "SHIFTED", "RENEWED", "GROWN", "INSTEAD", "SWITCHED")
 #: How a memory begins that one of these takes the place of.
 _BEGINS = {
@@ -74,7 +72,7 @@ def _is_ended(content: str, ending: _Ending) -> bool:
     if not _names(content, ending.what):
         return False
     if ending.how == "SHIFTED":
-        return COMMON.COUNTED.search(content) is not None
+        return COMMON.HAS_NUMBER.search(content) is not None
     if ending.how == "PARTED" and not COMMON.PARTNER.search(content):
         return False
     before = _read_ending(content)

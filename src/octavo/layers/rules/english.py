@@ -65,7 +65,7 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
         asks = (
             sentence.asks and at == len(clauses) - 1 and not ENGLISH.RHETORICAL.match(sentence.text)
         ) or ENGLISH.ASKING.search(clause) is not None
-        facts = [] if asks or ENGLISH.IFFY.search(clause) else reader.facts(clause, first=at == 0)
+        facts = [] if asks or ENGLISH.IFFY.search(clause) else reader.read_clause(clause, first=at == 0)
         if not facts and not asks and context.open and (match := ENGLISH.DETAIL.match(clause)):
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
@@ -102,7 +102,7 @@ class EnglishReader(ClauseReader):
     left, left_work = "no longer works at {}", "no longer works where they did"
     civil: ClassVar[dict[str, str]] = {}
 
-    def facts(self, clause: str, *, first: bool) -> list[StatedFact]:
+    def read_clause(self, clause: str, *, first: bool) -> list[StatedFact]:
         """What one clause says of the owner, or, where it is no clause, names of them."""
         if (match := ENGLISH.INTRO.match(clause)) and (
             rest := completed(match["rest"])

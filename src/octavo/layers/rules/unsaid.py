@@ -40,7 +40,7 @@ def completed(clause: str, *, first: bool = False) -> list[str]:
 
     Any ailment counts only where a sentence begins: what follows may be a list of anything.
     """
-    if len(clause) > LONGEST_FRAGMENT or not ENGLISH.NO_FRAGMENT.match(clause):
+    if len(clause) > LONGEST_FRAGMENT or not ENGLISH.MAY_BE_FRAGMENT.match(clause):
         return []
     parts = clause.split(", ")
     told: list[str] = []
