@@ -401,6 +401,10 @@ class ChineseReader(ClauseReader):
         """The text with the owner's name where it says "I"."""
         return text if self.context.narrated else re.sub("我们|咱们|我|咱|俺", self.name, text)
 
+    def third_person(self, clause: str) -> str:
+        """A clause of any shape as a statement about the owner."""
+        return self.content(clause, self._subject(clause))
+
     def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
         start, name = self.after_fillers(clause), self.name

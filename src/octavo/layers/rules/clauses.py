@@ -19,6 +19,7 @@ from octavo.layers.rules.facts import (
     plain,
     words,
 )
+from octavo.layers.rules.learned import Clause
 from octavo.layers.rules.moments import When, times, without_times
 from octavo.layers.rules.sentences import LONGEST_CLAUSE
 from octavo.layers.values import OwnerType
@@ -41,6 +42,7 @@ class ReadingContext:
     people: dict[str, str] = field(default_factory=dict)  # the owner's people by name: Funmi is the wife
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     asked: str = ""  # what the last sentence asked with nothing else: "Marmite? Can't stand it"
+    last_clause: Clause | None = None  # of the sentence before, as it was typed
     open: bool = False  # whether what follows may still tell details of the last fact
 
     @classmethod
@@ -143,6 +145,7 @@ class ClauseReader:
         ("TURNED", "age", "{}岁"),
         ("RENAMED", "name", "叫{}"),
     )
+    asked = "用户问：{}"
     left, left_work = "不再在{}工作", "辞去了原来的工作"
     civil: ClassVar[dict[str, str]] = {"结婚": "已婚", "离婚": "离异"}
 
@@ -215,6 +218,18 @@ class ClauseReader:
         one = slots[0] if len(slots) == 1 else {f"says:{plain(said)}": YES}
         theirs = {f"{who} {key}": value for key, value in one.items()}
         return [StatedFact("profile", "preference", content, theirs)]
+
+    def as_typed(self, clause: str, category: str, *, asks: bool) -> StatedFact:
+        """A clause of any shape that tells something of the owner, kept as it was typed but for the person."""
+        when = self.context.moment(clause)
+        content = self.asked.format(self.in_third_person(clause)) if asks else self.third_person(clause)
+        if when and when.at and when.at > self.context.at:
+            return StatedFact("event", "event", content, {}, words(without_times(clause, self.context.at)), happened_at=when.at, time_text=when.words)  # fmt: skip
+        return StatedFact("profile", category, content, {f"says:{plain(clause)}": YES})
+
+    def third_person(self, clause: str) -> str:
+        """A clause of any shape as a statement about the owner."""
+        raise NotImplementedError
 
     def stated(
         self, category: str, clause: str, subject: ClauseSubject, key: str, value: str = YES

@@ -26,7 +26,7 @@ from octavo.layers.rules.facts import (
 )
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import ENGLISH_PROFILE
-from octavo.layers.rules.sentences import Sentence, clauses_en
+from octavo.layers.rules.sentences import Sentence, clauses_en, expanded
 from octavo.layers.rules.unsaid import completed, granted
 from octavo.layers.values import OwnerType
 
@@ -99,6 +99,7 @@ class EnglishReader(ClauseReader):
         ("TURNED", "age", "is {}"),
         ("RENAMED", "name", "is called {}"),
     )
+    asked = "The user asked: {}"
     left, left_work = "no longer works at {}", "no longer works where they did"
     civil: ClassVar[dict[str, str]] = {}
 
@@ -366,6 +367,16 @@ class EnglishReader(ClauseReader):
         for pattern, other in _THIRD_PERSON:
             text = pattern.sub(other, text)
         return text
+
+    def third_person(self, clause: str) -> str:
+        """ "The user keeps bees" of "I keep bees"; what has no subject follows a colon."""
+        clause = expanded(clause)
+        subject = self._subject(clause)
+        said = clause[subject.said :].strip()
+        verb = said.partition(" ")[0].lower()
+        if subject.owner or (subject.owner is None and (is_past(said) or verb in PRESENT)):
+            return self.content(clause, subject)
+        return f"{self.name}: {self.in_third_person(clause[self.after_fillers(clause) :])}"
 
     def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""

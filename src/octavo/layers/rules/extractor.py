@@ -87,7 +87,7 @@ def _deciding(
     text: str, known: Sequence[Known], owner_type: OwnerType, at: datetime
 ) -> Generator[None, None, list[Decision]]:
     memories = yield from memories_of(known, owner_type)
-    facts = yield from _once((yield from reading(text, owner_type, at, known)), at)
+    facts = yield from _once((yield from reading(text, owner_type, at, known, weighed=True)), at)
     matches: list[FactMatch] = []
     for fact in facts:
         matches.append(compare(fact, memories, at))

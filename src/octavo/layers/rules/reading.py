@@ -10,13 +10,25 @@ from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
 from octavo.kernel.terms.traditional import restore, simplify
 from octavo.layers.records import topic_of
-from octavo.layers.rules.chinese import read_chinese
+from octavo.layers.rules import learned
+from octavo.layers.rules.chinese import ChineseReader, read_chinese
 from octavo.layers.rules.clauses import ReadingContext
-from octavo.layers.rules.english import people_in, read_english
-from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, SYNONYMS, StatedFact, has_han, words
+from octavo.layers.rules.english import EnglishReader, people_in, read_english
+from octavo.layers.rules.facts import (
+    CHINESE,
+    COMMON,
+    ENGLISH,
+    SYNONYMS,
+    YES,
+    StatedFact,
+    has_han,
+    plain,
+    words,
+)
 from octavo.layers.rules.moments import without_times
 from octavo.layers.rules.sentences import MOST_CHARACTERS, Sentence, own_words, sentences
 from octavo.layers.values import Known, OwnerType
+from octavo.search.subject import begins_with_name
 from octavo.util.cache import Cache, size_of
 from octavo.util.sync import run_steps
 
@@ -37,6 +49,10 @@ _NAMED = re.compile(
     r" (?:[A-Z\d]|(?:two|three|four|five|six|seven|eight|nine|ten)\b)"
 )  # what names somebody, a place or a number is no trifle
 _BROAD = ("preference", "action", "other")  # what is kept of a clause that says nothing of a finer kind
+#: How likely it must be that a clause tells something of its writer, to be kept where no rule knows it, and to stay where one does.
+SURE, DOUBTED = 0.85, {"en": 0.1, "zh": 0.3}
+#: Of a clause's words: if memories of the sentence hold more of them, they hold the clause; of a question, what it takes for granted.
+_SAME, _SAME_ASKED = 0.5, 0.2
 _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
 
@@ -47,9 +63,12 @@ def read(text: str, owner_type: OwnerType, at: datetime) -> list[StatedFact]:
 
 
 def reading(
-    text: str, owner_type: OwnerType, at: datetime, known: Sequence[Known] = ()
+    text: str, owner_type: OwnerType, at: datetime, known: Sequence[Known] = (), *, weighed: bool = False
 ) -> Generator[None, None, list[StatedFact]]:
-    """`read` in steps: about a sentence each. `known` are memories that say who somebody is whom the text names."""
+    """`read` in steps: about a sentence each. `known` are memories that say who somebody is whom the text names.
+
+    `weighed`: what the rules find is held against what was learned, and clauses they know nothing of are kept by it.
+    """
     told = text[:MOST_CHARACTERS]
     plain = simplify(told)
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", plain), owner_type)
@@ -68,10 +87,56 @@ def reading(
         for sentence in _by_language(whole):
             chinese, before = has_han(sentence.text), len(found)
             (read_chinese if chinese else read_english)(sentence, context)
+            if weighed and not context.narrated and owner_type == "user":
+                _weigh(sentence, context, before)
             said = found[before:] if chinese or context.narrated else _without_trifles(found[before:])
             found[before:] = [fact._replace(quote=sentence.text) for fact in said]
     facts = [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
     return facts if plain == told else [_as_written(fact, plain, told) for fact in facts]
+
+
+def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
+    """Keep what the rules found from `start` on if it is likely enough, and clauses that they know nothing of if those are."""
+    language = "zh" if has_han(sentence.text) else "en"
+    split = learned.split(sentence.text, context.last_clause, asks=sentence.asks, language=language)
+    context.last_clause = split[-1] if split else context.last_clause
+    clauses = [
+        (learned.WeighedClause(clause, language), words(clause.text.replace("'s ", " "))) for clause in split
+    ]
+    known: frozenset[str] = frozenset().union(*(words(fact.content) for fact in context.found))
+    likely, read = [], [words(fact.content) for fact in context.found[start:]]
+    for fact, held in zip(context.found[start:], read, strict=True):
+        own = [one for one, told in clauses if len(told & held) > 0.4 * len(told)]
+        best = max(own, key=lambda one: one.told, default=None)
+        if best is None or best.told >= DOUBTED[language] or not _is_free(fact):
+            likely.append(_lasting(fact, best) if best else fact)
+    context.found[start:] = likely
+    chinese = language == "zh"
+    reader = (ChineseReader if chinese else EnglishReader)(context)
+    wished, shortest = (CHINESE.WISHING, 1) if chinese else (ENGLISH.IFFY, 0)
+    for clause, told in clauses:
+        read_from = any(2 * len(told & held) >= len(held) for held in read if held)
+        share = _SAME_ASKED if sentence.asks else _SAME
+        new = len(told) > shortest and not read_from and len(told & known) < share * len(told)
+        if new and clause.told >= SURE and not (wished.search(clause.text) or begins_with_name(clause.text)):
+            context.found.append(reader.as_typed(clause.text, clause.category, asks=sentence.asks))
+
+
+def _is_free(fact: StatedFact) -> bool:
+    """Whether a fact was kept as it was said, and no rule knows what it is about, nor when it was."""
+    return not fact.time_text and all(key.startswith(("says:", "habit:")) for key in fact.slots)
+
+
+def _lasting(fact: StatedFact, clause: learned.WeighedClause) -> StatedFact:
+    """Something done at no time that is told, and so for good: who kept bees for years is a beekeeper."""
+    done = (
+        fact.layer == "event"
+        and fact.category in ("action", "other")
+        and not (fact.time_text or fact.implied)
+    )
+    if not done or clause.lasting <= 0.7:
+        return fact
+    return fact._replace(layer="profile", category=clause.category, slots={f"says:{plain(clause.text)}": YES})
 
 
 def _as_written(fact: StatedFact, plain: str, told: str) -> StatedFact:

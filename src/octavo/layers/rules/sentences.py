@@ -244,7 +244,7 @@ def clauses_zh(sentence: str) -> list[str]:
 
 def clauses_en(sentence: str) -> list[str]:
     """The clauses of an English sentence, without the words that joined them."""
-    sentence = _expanded(sentence)
+    sentence = expanded(sentence)
     while match := ENGLISH.OPENING.match(sentence):
         sentence = sentence[match.end() :]
     sentence = _introduced(_as_one(ENGLISH.TRAILER.sub("", ENGLISH.POLITE.sub("", sentence))))
@@ -287,7 +287,7 @@ def _as_one(text: str) -> str:
     return f"I am {match['role']}, {text[match.start('i') :]}"
 
 
-def _expanded(text: str) -> str:
+def expanded(text: str) -> str:
     """The text without contractions: I'm is I am."""
     for pattern, full in _CONTRACTED:
         text = pattern.sub(full, text)
