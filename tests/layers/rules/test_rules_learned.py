@@ -50,6 +50,17 @@ def test_what_tells_nothing_of_its_writer_is_not(text: str) -> None:
     assert decide(text, [], owner_type="user", at=NOW) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wrote a novel once. it's called The Damp. nobody bought it",
+        "I live in Oslo. wrote a novel once. it's called The Damp",
+    ],
+)
+def test_nothing_is_added_to_what_was_dropped(text: str) -> None:
+    assert not any("Damp" in one.content for one in decide(text, [], owner_type="user", at=NOW))
+
+
 def test_told_again_it_is_known() -> None:
     text = "Penicillin is the one thing I must never be given"
     (first,) = decide(text, [], owner_type="user", at=NOW)

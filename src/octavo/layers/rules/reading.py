@@ -87,10 +87,12 @@ def reading(
         for sentence in _by_language(whole):
             chinese, before = has_han(sentence.text), len(found)
             (read_chinese if chinese else read_english)(sentence, context)
+            tells = len(found) > before
             if weighed and not context.narrated and owner_type == "user":
                 _weigh(sentence, context, before)
             said = found[before:] if chinese or context.narrated else _without_trifles(found[before:])
             found[before:] = [fact._replace(quote=sentence.text) for fact in said]
+            context.open = context.open and (bool(said) or not tells)  # nothing is added to what was dropped
     facts = [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
     return facts if plain == told else [_as_written(fact, plain, told) for fact in facts]
 
