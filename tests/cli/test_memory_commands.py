@@ -106,6 +106,10 @@ def test_add_from_stdin(octavo, told):
     assert told("add", "-", input=f"{FIVE_LINES}\n")["inserted"] == 2
     bad = octavo("add", "-", input=b"\xff\xfe")
     assert (bad.exit_code, "stdin is not UTF-8" in bad.stderr) == (2, True)
+    kept = told("add", "-", "--no-infer", input="as on Windows\r\n")["memory"]
+    assert kept["content"] == "as on Windows"
+    large = octavo("add", "-", input="x" * (16 * 2**20 + 1))
+    assert (large.exit_code, "add it in parts" in large.stderr) == (2, True)
     for more in ((), ("--no-infer",)):
         none = octavo("add", "-", *more, input="")
         assert (none.exit_code, "empty" in none.stderr) == (2, True)
@@ -424,3 +428,6 @@ def test_the_installed_command():
     assert (done.returncode, done.stderr, "护士" in done.stdout) == (0, "", True)
     done = subprocess.run([*run, "search", "护士"], check=False, **more)
     assert (done.returncode, done.stdout) == (1, "")
+    without_stdout = f'"{sys.executable}" -m octavo.cli list --user 林 >&-'
+    done = subprocess.run(without_stdout, shell=True, check=False, **more)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -238,6 +238,36 @@ async def test_values_of_mem0_that_are_none(tmp_path):
     assert [each.user for each in told.samples] == ["7"]
 
 
+@pytest.mark.parametrize(
+    ("format_", "told"),
+    [
+        ("chat-jsonl", {"role": "user", "content": "hello", "timestamp": "long ago"}),
+        ("chat-jsonl", {"role": "user", "content": "hello", "timestamp": -5}),
+        ("chatgpt", [chatgpt_conversations()[0] | {"create_time": "31/12/2025"}]),
+        ("claude", [{"uuid": "c", "created_at": "31/12/2025", "chat_messages": []}]),
+        ("mem0", [{"id": "1", "memory": "Likes tea", "created_at": "long ago"}]),
+        ("mem0", [{"id": "1", "memory": "Likes tea", "expiration_date": "soon"}]),
+        ("agentscope", {"content": [[{"id": "1", "name": "u", "role": "user", "content": "a", "timestamp": "x"}, []]]}),
+    ],
+)  # fmt: skip
+async def test_a_time_that_cannot_be_read_is_told(format_, told, tmp_path):
+    """And no other one is kept in its place."""
+    path = tmp_path / ("talk.jsonl" if format_ == "chat-jsonl" else "conversations.json")
+    path.write_text(json.dumps(told))
+    found = await preview(reader(format_, path))
+    assert (found.read, found.bad) == (0, 1)
+    assert "no time" in found.unreadable[0].reason or "isoformat" in found.unreadable[0].reason
+
+
+async def test_a_line_without_a_time_leaves_those_of_the_others(tmp_path):
+    path = tmp_path / "talk.jsonl"
+    lines = [{"role": "user", "content": "one"}, {"role": "user", "content": "two", "timestamp": 1700000000}]
+    path.write_text("\r\n".join(map(json.dumps, lines)))
+    async with open_store("memory://") as store:
+        await bring(reader("chat-jsonl", path), store, "run")
+        assert {record.created_at.year for record in await records(store, "messages")} == {2023}
+
+
 async def test_mem0(written, tmp_path):
     url = f"sqlite:///{tmp_path / 'octavo.db'}"
     async with open_store(url) as store:

@@ -93,3 +93,14 @@ def test_they_stand_in_no_document_of_ours(sqlite_server):
     with sqlite_server().client() as client:
         paths = client.get("/openapi.json").json()["paths"]
     assert not [path for path in paths if path.startswith(("/v1", "/v2", "/v3", "/mem0", "/api"))]
+
+
+@pytest.mark.parametrize("ends", ["soon", "2020-05-31", ""])
+def test_an_end_that_is_refused_keeps_nothing(sqlite_server, ends):
+    with sqlite_server().client() as client:
+        for infer in (True, False):
+            body = {"messages": TALK, "user_id": "lin", "expiration_date": ends, "infer": infer}
+            answered = client.post("/v3/memories/add/", json=body)
+            assert (answered.status_code, f"got {ends!r}" in answered.text) == (422, True), answered.text
+            assert "expiration_date" in answered.text
+        assert texts(client.get("/mem0/memories?user_id=lin")) == []

@@ -222,6 +222,22 @@ def test_an_id_may_be_any_text(sqlite_server, name):
 
 
 @pytest.mark.parametrize(
+    "path", ["/memory/user/%E9/profile", "/memory/user/a%2F%E9/profile", "/users?after=%E9"]
+)
+def test_an_address_that_is_no_utf8_is_refused(sqlite_server, path):
+    """Or all names of Latin-1 would be one: each such byte is read as the same character."""
+    with sqlite_server().client() as client:
+        answered = client.get(path)
+        assert (answered.status_code, answered.json()["code"]) == (422, "invalid")
+
+
+def test_a_plus_in_an_address_is_a_space(sqlite_server):
+    with sqlite_server().client() as client:
+        refused = client.get("/memory/user/lin/profile?as_of=2026-01-01T00:00:00+08:00")
+        assert (refused.status_code, "%2B" in refused.json()["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize(
     ("body", "named"),
     [
         ({}, "content"),

@@ -116,7 +116,7 @@ class CommandCall:
 
     def say_table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print rows under their header, or nothing when there are none; whole where nobody looks at a terminal."""
-        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        columns = shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
         for line in table_lines(header, rows, columns) if rows else ():
             self.say(line)
 

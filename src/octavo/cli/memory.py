@@ -16,6 +16,7 @@ from octavo.config import local_path
 from octavo.erasing import Certificate, scrub
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.events.retention import parse_age
+from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ids import now
 from octavo.layers import CATEGORIES, Layer
 from octavo.layers.records import COLLECTIONS
@@ -60,10 +61,7 @@ async def add_command(
     Example: octavo add "I live in Berlin and I am allergic to peanuts."
     """
     named = {name: given.pop(name) for name in _WHOSE}
-    try:
-        said = sys.stdin.buffer.read().decode("utf-8-sig").removesuffix("\n") if said == "-" else said
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"stdin is not UTF-8: {error}") from None
+    said = _read_stdin() if said == "-" else said
     extra = parse_metadata(metadata)
     wanted = _fact_options(given, no_infer)
     async with open_memory(call, make=True) as memory:
@@ -90,6 +88,16 @@ async def add_command(
     if added.note:
         call.note(added.note)
     return call.document(**msgspec.to_builtins(added), **counts)
+
+
+def _read_stdin() -> str:
+    told = sys.stdin.buffer.read(MAX_RECORD_BYTES + 1)
+    if len(told) > MAX_RECORD_BYTES:
+        raise ConfigError(f"stdin holds more than {MAX_RECORD_BYTES:,} bytes; add it in parts")
+    try:
+        return told.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"stdin is not UTF-8: {error}") from None
 
 
 @root.command("search")

@@ -58,6 +58,10 @@ async def _conversations(source: ImportSource, owner: DefaultOwner, read: Any) -
                 yield told if isinstance(told, Unreadable) else Unreadable(position, "it is no conversation")
 
 
+def _times_from(told: Any) -> Times:
+    return Times(moment(told))
+
+
 def _text_or_blocks(blocks: list[dict[str, Any]]) -> Any:
     """The content of a message: a single block of text is that text."""
     return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
@@ -72,7 +76,10 @@ def _chatgpt_messages(told: dict[str, Any], position: str, owner: DefaultOwner) 
     if not isinstance(mapping, dict) or not isinstance(session, str):
         yield Unreadable(position, "it has no `mapping` or no id, so it is no conversation of ChatGPT")
         return
-    scope, times = owner.talk(session), Times(moment(told.get("create_time")))
+    if isinstance(times := try_make(position, _times_from, told.get("create_time")), Unreadable):
+        yield times
+        return
+    scope = owner.talk(session)
     branch, at = [], told.get("current_node")
     if not isinstance(at, str) or at not in mapping:
         at = _last_node(mapping)
@@ -104,8 +111,8 @@ def _last_node(mapping: Mapping[str, Any]) -> str | None:
 
 def _said_at(node: Mapping[str, Any]) -> datetime:
     said = node.get("message")
-    at = moment(said.get("create_time")) if isinstance(said, dict) else None
-    return at or datetime.min.replace(tzinfo=UTC)
+    at = try_make("", moment, said.get("create_time")) if isinstance(said, dict) else None
+    return at if isinstance(at, datetime) else datetime.min.replace(tzinfo=UTC)
 
 
 def _chatgpt_message(said: dict[str, Any], title: Any, scope: Scope, times: Times) -> Record | LeftOut:
@@ -154,7 +161,10 @@ def _claude_messages(told: dict[str, Any], position: str, owner: DefaultOwner) -
             position, "it has no `chat_messages` or no `uuid`, so it is no conversation of Claude"
         )
         return
-    scope, times = owner.talk(session), Times(moment(told.get("created_at")))
+    if isinstance(times := try_make(position, _times_from, told.get("created_at")), Unreadable):
+        yield times
+        return
+    scope = owner.talk(session)
     for number, said in enumerate(messages, 1):
         yield try_make(f"{position}, message {number}", _claude_message, said, told.get("name"), scope, times)
 
@@ -196,13 +206,19 @@ def _claude_block(block: dict[str, Any]) -> dict[str, Any]:
 async def read_chat_jsonl(source: ImportSource, owner: DefaultOwner) -> Items:
     """Lines of `{"role", "content"}`; each file is a session. Times and ids are read if there are any."""
     for file in source.files("*.jsonl", "*.jsonl.gz"):
-        scope, times, written = owner.talk(file.stem), Times(), file.modified
+        told = (try_make("", _line_time, line) for _, line in file.items(lines=True))
+        first = next((at for at in told if isinstance(at, datetime)), file.modified)
+        scope, times = owner.talk(file.stem), Times(first)
         for number, (position, line) in enumerate(file.items(lines=True), 1):
             id_ = stable_id("chat-jsonl", file.stem, number)
-            yield try_make(position, _line_message, line, id_, scope, times, written)
+            yield try_make(position, _line_message, line, id_, scope, times)
 
 
-def _line_message(line: Any, id_: str, scope: Scope, times: Times, written: datetime) -> Record:
+def _line_time(line: Any) -> datetime | None:
+    return moment(line.get("timestamp") or line.get("created_at"))
+
+
+def _line_message(line: Any, id_: str, scope: Scope, times: Times) -> Record:
     if not isinstance(line, dict):
         raise TypeError('it is no message such as {"role": "user", "content": "hello"}')
     [message] = read_messages([line], speaker="user", metadata=None)
@@ -211,8 +227,7 @@ def _line_message(line: Any, id_: str, scope: Scope, times: Times, written: date
     message.metadata = {**(own if isinstance(own, dict) else {}), **others}
     given = line.get("id")
     message.id = given if isinstance(given, str) and given else id_
-    at = moment(line.get("timestamp", line.get("created_at"))) or written
-    return message_record(message, scope, times.next(at))
+    return message_record(message, scope, times.next(_line_time(line)))
 
 
 # --- LangChain
@@ -291,10 +306,7 @@ def _agentscope_message(told: Any, scope: Scope, clock: Times, marks: Any) -> Re
 
 def _parse_local(spelled: str | None) -> datetime | None:
     """A time of AgentScope, which writes local ones."""
-    try:
-        return datetime.fromisoformat(spelled).astimezone(UTC) if spelled else None
-    except ValueError:
-        return None
+    return datetime.fromisoformat(spelled).astimezone(UTC) if spelled else None
 
 
 def _memories_in(state: Any, name: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

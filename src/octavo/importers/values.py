@@ -69,10 +69,12 @@ def stable_id(*parts: object) -> str:
 
 
 def moment(given: Any) -> datetime | None:
-    """A time in UTC of what a source says: seconds or milliseconds since 1970, ISO 8601, or a datetime; None for anything else.
+    """A time in UTC of what a source says: seconds or milliseconds since 1970, ISO 8601, or a datetime; None if it says nothing.
 
-    One without an offset is UTC.
+    One without an offset is UTC. What cannot be read is ValueError: any other time in its place would be a lie.
     """
+    if given is None or given == "":
+        return None
     try:
         if isinstance(given, int | float) and not isinstance(given, bool):
             return _EPOCH + timedelta(seconds=given / 1000 if given > 1e11 else given)
@@ -81,12 +83,15 @@ def moment(given: Any) -> datetime | None:
             return at.replace(tzinfo=UTC) if at.tzinfo is None else to_utc(at)
     except (ValueError, OverflowError):
         pass
-    return None
+    raise ValueError(f"{str(given)[:60]!r} is no time; ISO 8601 and seconds since 1970 can be read")
 
 
 def seq_of(at: datetime) -> int:
     """The sequence number of a record of that time: the same whenever it is read."""
-    return (at - _EPOCH) // _TICK
+    seq = (at - _EPOCH) // _TICK
+    if not 0 <= seq < 2**53:
+        raise ValueError(f"{at.isoformat()} is no time of a record: these are between 1970 and 2255")
+    return seq
 
 
 def message_record(

@@ -7,7 +7,7 @@ import secrets as randomness
 import time
 from collections.abc import Callable
 from typing import TypeAlias
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -193,6 +193,8 @@ class _Passage:
     async def _find_refusal(self) -> Response | None:
         """Why this request goes no further; None when it does."""
         scope, door = self._scope, self._gate.door
+        if not _is_utf8(scope):
+            return problem(422, "the address is not percent-encoded UTF-8: é is %C3%A9, not %E9")
         if not door.needs_key and (stranger := door.refuse_stranger(self._headers)) is not None:
             return stranger
         method, path = scope["method"], path_of(scope)
@@ -318,6 +320,16 @@ def _unquote(raw: bytes) -> str:
     """The path with its names told apart: a slash that was written as %2F belongs to a name."""
     names = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
     return "/".join(unquote(name).replace("/", SLASH) for name in names)
+
+
+def _is_utf8(scope: Scope) -> bool:
+    """Whether what the address names can be told apart: bytes that are no UTF-8 would all be read as the same character."""
+    try:
+        for raw in (scope.get("raw_path") or b"", scope["query_string"]):
+            unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _json(kind: bytes) -> bool:

@@ -65,7 +65,7 @@ def _text(most_bytes: int | None = None, *, blank: bool = False) -> AfterValidat
     return AfterValidator(check)
 
 
-def _moment(given: object) -> object:
+def read_time(given: object) -> datetime:
     """A time of ISO 8601 in UTC. One without an offset is taken for UTC, since a server cannot know its caller's clock."""
     example = "must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
     if not isinstance(given, str):
@@ -74,7 +74,8 @@ def _moment(given: object) -> object:
         at = datetime.fromisoformat(given)
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"{example}; got {given[:40]!r}") from None
+        hint = "; a + in an address is written %2B" if " " in given[11:] else ""
+        raise ValueError(f"{example}; got {given[:40]!r}{hint}") from None
     if at < EARLIEST:
         raise ValueError(f"must be {EARLIEST:%Y-%m-%d} or later")
     return at
@@ -118,7 +119,7 @@ Name = Annotated[
 Content = Annotated[str, Field(min_length=1), _text()]
 Reason = Annotated[str, Field(min_length=1, max_length=4096), _text()]
 When = Annotated[
-    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
+    datetime, BeforeValidator(read_time), WithJsonSchema({"type": "string", "format": "date-time"})
 ]
 Metadata = dict[str, Any]
 PathName = Annotated[Name, Path()]

@@ -78,7 +78,7 @@ async def mem0_ping(request: Admitted) -> Response:
 @_route("POST", "/v3/memories/add/", "/v1/memories/", "/mem0/memories")
 async def mem0_add(body: NewMessages, request: Admitted) -> Response:
     """Remember messages. If no fact is found in what was said, it is remembered as it was said."""
-    meant, memory = body.whose(), request.memory
+    meant, memory, expiry = body.whose(), request.memory, read_expiry(body.expiration_date)
     said = body.messages if isinstance(body.messages, list) else [body.messages]
     for message in said:
         content = message.get("content") if isinstance(message, dict) else message
@@ -92,7 +92,7 @@ async def mem0_add(body: NewMessages, request: Admitted) -> Response:
         own = [m for m in said if not isinstance(m, dict) or m.get("role") == speaker]
         added = await memory.add(own, metadata=metadata, infer=False, **meant.owner) if own else added
     changed = [outcome for outcome in added.memories if outcome.action in EVENTS]
-    if (expiry := read_expiry(body.expiration_date)) is not None:
+    if expiry is not None:
         for outcome in changed:
             await memory.layers.revise(outcome.id, expiry_date=expiry, is_permanent=False, reason=_BY_CLIENT)
     told = [{"id": each.id, "memory": each.content, "event": EVENTS[each.action]} for each in changed]

@@ -2,15 +2,16 @@
 
 import ast
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
 import msgspec
 from pydantic import ConfigDict, Field, StrictBool
 from starlette.exceptions import HTTPException
 
+from octavo.kernel.ids import now
 from octavo.layers.values import Fact, LogEntry
-from octavo.server.requests import MAX_QUESTION_BYTES, Body, Metadata, Name
+from octavo.server.requests import MAX_QUESTION_BYTES, Body, Metadata, Name, read_time
 from octavo.server.routing import refuse_request
 
 #: What says whose a memory is, and our word for it; an app is a word in the metadata.
@@ -121,8 +122,8 @@ def read_filters(filters: Mapping[str, Any]) -> Meant:
                 refuse_hosted(f"filters.{name} other than one name")
             _put(meant.metadata if name == "app_id" else meant.owner, _ENTITIES.get(name, name), entity)
         elif name == "created_at" and isinstance(value, Mapping) and {*value} <= {"gte", "lt"}:
-            meant.since = _moment(value["gte"]) if "gte" in value else meant.since
-            meant.until = _moment(value["lt"]) if "lt" in value else meant.until
+            meant.since = _moment(value["gte"], "filters.created_at") if "gte" in value else meant.since
+            meant.until = _moment(value["lt"], "filters.created_at") if "lt" in value else meant.until
         elif name == "metadata" and isinstance(value, Mapping):
             for key, one in value.items():
                 _put_plain(meant.metadata, key, one)
@@ -169,18 +170,22 @@ def _put_plain(held: dict[str, Any], name: str, value: Any) -> None:
     _put(held, name, value)
 
 
-def _moment(given: Any) -> datetime:
+def _moment(given: Any, name: str) -> datetime:
     try:
-        at = datetime.fromisoformat(given)
-    except (TypeError, ValueError):
-        wrong = "must be a time of ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00Z"
-        raise refuse_request(wrong, "body", "date") from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+        return read_time(given)
+    except ValueError as error:
+        raise refuse_request(str(error), "body", name) from None
 
 
 def read_expiry(given: str | None) -> datetime | None:
-    """When a memory ends: the beginning of a day, or a moment."""
-    return None if given is None else _moment(given)
+    """When a memory ends: the beginning of a day, or a moment; one that is over is refused, before anything is kept."""
+    if given is None:
+        return None
+    if (at := _moment(given, "expiration_date")) <= now():
+        raise refuse_request(
+            f"is over; delete removes a memory at once; got {given!r}", "body", "expiration_date"
+        )
+    return at
 
 
 def refuse_hosted(what: str) -> NoReturn:
