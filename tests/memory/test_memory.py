@@ -197,6 +197,16 @@ def test_an_argument_that_is_wrong_is_named(given, says):
         AsyncMemory(**given)
 
 
+async def test_what_a_message_has_beside_its_words_is_kept(memory):
+    told = {"role": "user", "content": "I like tea.", "timestamp": "2026-01-05", "metadata": {"from": "mail"}}
+    added = await memory.add([told, "I like rye."], user_id="lin", metadata={"seen": True})
+    hits = await memory.search("tea", user_id="lin", sources=["messages"])
+    assert hits[0].metadata == {"from": "mail", "timestamp": "2026-01-05", "seen": True}
+    assert [fact.metadata for fact in await memory.get_all(user_id="lin")] == [{"seen": True}] * len(
+        added.memories
+    )
+
+
 async def test_metadata_are_a_dict(memory):
     with pytest.raises(InvalidRecord, match="metadata must be a dict; got 'mail'"):
         await memory.add("I like tea.", user_id="lin", metadata="mail")
@@ -302,6 +312,7 @@ async def test_messages_of_the_sdks(kind, tmp_path):
         ({"role": "pope", "content": "x"}, "the role of a message is one of user"),
         ({"role": "user"}, "a message has a content"),
         ({"role": "user", "content": 7}, "a text or a list of blocks"),
+        ({"role": "user", "content": "x", "metadata": "mail"}, "metadata of a message must be a dict"),
         ({"role": "user", "content": [{"text": "no type"}]}, "a dict with a 'type'"),
         ("  ", "not empty"),
         ("", "not empty"),

@@ -37,7 +37,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
         """The one that is named: `Subject.of(user_id="lin")`; none, or two, is InvalidQuery."""
         given = [(word, name) for word, name in named.items() if name is not None]
         if len(given) != 1 or not isinstance(given[0][1], str) or not given[0][1]:
-            told = ", ".join(word for word, _ in given) or "nobody"
+            told = ", ".join(f"{word}={name!r}" for word, name in given) or "nobody"
             raise InvalidQuery(
                 f"whose data is to go? name one of user_id, session_id, agent_id and memory_id; got {told}"
             )

@@ -32,10 +32,7 @@ from octavo.memory.messages import read_messages
 
 _OTHER_BRANCH = "messages of branches that were given up"
 _EMPTY = "messages without a content"
-_LINE_FIELDS = (
-    *("role", "content", "name", "id", "timestamp", "created_at"),
-    *("tool_calls", "tool_call_id", "metadata"),
-)
+_OWN_FIELDS = ("id", "timestamp", "created_at")  # of a line: what a record has a place for
 
 
 def read_chatgpt(source: ImportSource, owner: DefaultOwner) -> Items:
@@ -221,10 +218,8 @@ def _line_time(line: Any) -> datetime | None:
 def _line_message(line: Any, id_: str, scope: Scope, times: Times) -> Record:
     if not isinstance(line, dict):
         raise TypeError('it is no message such as {"role": "user", "content": "hello"}')
-    [message] = read_messages([line], speaker="user", metadata=None)
-    own = line.get("metadata")
-    others = {name: value for name, value in line.items() if name not in _LINE_FIELDS}
-    message.metadata = {**(own if isinstance(own, dict) else {}), **others}
+    told = {name: value for name, value in line.items() if name not in _OWN_FIELDS}
+    [message] = read_messages([told], speaker="user", metadata=None)
     given = line.get("id")
     message.id = given if isinstance(given, str) and given else id_
     return message_record(message, scope, times.next(_line_time(line)))

@@ -22,6 +22,7 @@ Said: TypeAlias = str | Mapping[str, Any] | Msg | Sequence["str | Mapping[str, A
 Message: TypeAlias = dict[str, Any]
 
 _SYSTEM = ("system", "developer")
+_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "metadata")
 _KEPT_BLOCKS = ("text", "tool_use", "tool_result")
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 _ROLES |= dict.fromkeys(("system", "developer", "tool", "function"), "system")
@@ -73,8 +74,12 @@ def _read(one: Any, speaker: Role) -> Msg:
         blocks = told["content"]
     if not blocks:
         raise InvalidRecord(f"a message has a content that is not empty; got {_clip(one)}")
-    name = told.get("name")
-    return Msg(name if isinstance(name, str) and name else role, blocks, role)
+    name, more = told.get("name"), told.get("metadata") or {}
+    if not isinstance(more, Mapping):
+        raise InvalidRecord(f"the metadata of a message must be a dict; got {_clip(more)}")
+    if told is one:  # a dict of the caller's; the rest of what an SDK answers with is about its call
+        more = {**more, **{field: value for field, value in told.items() if field not in _FIELDS}}
+    return Msg(name if isinstance(name, str) and name else role, blocks, role, dict(more))
 
 
 def _block(block: Any) -> dict[str, Any]:
@@ -286,7 +291,7 @@ def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
         with catch_error():  # one message of a kind that nobody knows must not hold up the others
             [read] = read_messages([message], speaker="user", metadata=None)
             if content := _kept_content(read.content):
-                read.content = content
+                read.content, read.metadata = content, {}
                 kept.append(read)
     return kept
 
