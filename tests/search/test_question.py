@@ -103,6 +103,20 @@ def test_all_that_is_known(text, overview):
     assert asked(text).overview is overview
 
 
+@pytest.mark.parametrize(
+    ("text", "own"),
+    [
+        ("what should I cook for Gwen?", False),
+        ("what did I lend Iolo?", False),
+        ("what should I cook for dinner?", True),
+        ("我该给谁打电话", False),
+        ("我住哪里？", True),
+    ],
+)
+def test_who_names_somebody_does_not_ask_about_themselves_alone(text, own):
+    assert asked(text).own is own
+
+
 def test_small_talk_stands_aside():
     """What stands around a question says nothing about whether there is an answer."""
     question = asked("Lovely weather today. I slept badly. Where is my violin?")

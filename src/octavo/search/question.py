@@ -131,6 +131,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         counted = () if len(sentences) > 1 else relative_spans(plain, at)
         overview = _is_overview(plain)
         last = _sentences(plain)[-1] if asking and asking == sentences[-1:] and says_enough else ""
+        persons = persons_in(last)
         return cls(
             text=text,
             asked=last,
@@ -142,8 +143,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             now=any(map(_NOW.search, asking)),
             overview=overview,
             personal=bool(_PERSONAL.search(said)),
-            own=len(asking) == 1 and not overview and asks_own(asking[0], about[0]),
-            named=frozenset(numbers[term] for term in persons_in(last) if term in numbers),
+            own=len(asking) == 1 and not (overview or persons) and asks_own(asking[0], about[0]),
+            named=frozenset(numbers[term] for term in persons if term in numbers),
         )
 
 
