@@ -86,6 +86,22 @@ def test_what_is_left_goes_to_the_others():
     assert beside.tokens > 380
 
 
+async def test_who_somebody_is_comes_before_what_was_told_last(memory):
+    """A small block tells the name, the home and the work, and not the latest trifle."""
+    for said in (
+        "My name is Tamsin.",
+        "I live in Rotterdam.",
+        "I work as a stage manager.",
+        "I love coriander.",
+    ):
+        await memory.add(said, user_id="lin")
+    for n in range(8):
+        await memory.add(f"My sister bought {n + 2} green chairs.", user_id="lin")
+    block = await memory.context("", user_id="lin", max_tokens=400)
+    about = block.text.split("Who this is about:")[1].split("The last turns")[0].splitlines()[1:4]
+    assert ["Tamsin" in about[0], "Rotterdam" in about[1], "stage manager" in about[2]] == [True] * 3, about
+
+
 def _facts(count):
     return [Record(collection="profile", text=f"The user has the key {n}") for n in range(count)]
 

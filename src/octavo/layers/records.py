@@ -287,6 +287,11 @@ ORDER = (
     "insurance", "delivery", "things", "furniture", "neighbours", "animals", "lost", "celebrity", "weather", "mood", "problem", "dislike", "like",
 )  # fmt: skip
 _OTHERS = ORDER[:3]
+#: What makes somebody who they are, and mostly stays so for years; what should be known first comes first.
+LASTING_TOPICS = (
+    *("name", "home", "work", "family", "health", "education", "language", "birthday", "pets", "hometown"),
+    "contact",
+)
 _MOST_CHARACTERS = 2000  # of a memory; a longer one is about everything
 
 

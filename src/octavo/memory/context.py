@@ -6,6 +6,7 @@ last turns, then to the profile. No line is said twice, nor a fact beside the se
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Literal, TypeAlias
@@ -16,6 +17,7 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
 from octavo.kernel.text import content
 from octavo.layers.reasons import is_chinese
+from octavo.layers.records import LASTING_TOPICS, topic_in
 from octavo.memory.searching import SOURCE_OF, Seen
 from octavo.search.hits import Context, Source, fence_for, fit_line, one_line
 
@@ -27,6 +29,7 @@ SHARES: dict[Part, float] = {"profile": 0.25, "summary": 0.15, "recent": 0.25, "
 #: Who chooses first. What was said comes before the facts, so that a fact is left out whose sentence, with all its details, is in.
 _FIRST: tuple[Part, ...] = ("recent", "summary", "found", "profile")
 _SECOND: tuple[Part, ...] = ("found", "recent", "profile", "summary")
+_OF_A_TOPIC = 2  # facts of a topic that come before those of passing ones
 _SHORTEST = 8  # tokens of a line that are worth showing
 _WORDS: dict[Language, dict[str, str]] = {
     "en": {
@@ -93,6 +96,23 @@ def _blocks(text: str) -> list[tuple[int, int]]:
         after = end + len(fence) + 2
         found.append((opening.start(), after))
     return found
+
+
+def order_profile(facts: Sequence[Record]) -> list[Record]:
+    """Permanent facts first, of these the newest about name, home, work and so on, the next of each, and then all others.
+
+    Of what is left the newest comes first.
+    """
+    newest = sorted(facts, key=lambda fact: fact.updated_at or fact.created_at, reverse=True)
+    told: Counter[str] = Counter()
+    ranked: list[tuple[bool, int, int, int]] = []
+    for at, fact in enumerate(newest):
+        topic = topic_in(fact.data)
+        lasting = topic in LASTING_TOPICS and told[topic] < _OF_A_TOPIC
+        nth, order = (told[topic], LASTING_TOPICS.index(topic)) if lasting else (_OF_A_TOPIC, 0)
+        told[topic] += 1
+        ranked.append((not fact.data.get("is_permanent"), nth, order, at))
+    return [newest[at] for *_, at in sorted(ranked)]
 
 
 def build(

@@ -307,10 +307,9 @@ class AsyncMemory:
             _newest(store, SUMMARIES, talk, at or now(), 1),
             _newest(store, MESSAGES, talk, at or now(), _RECENT),
         )
-        profile.sort(key=lambda fact: (fact.data.get("is_permanent", False), fact.updated_at), reverse=True)
         language = contexts.language_of([query, *(message.text for message in recent)])
         parts: dict[contexts.Part, Sequence[Record]] = {
-            "profile": profile,
+            "profile": contexts.order_profile(profile),
             "summary": summary,
             "recent": recent,
             "found": await with_neighbours(store, dedupe(found), profile, at or now()),
