@@ -184,13 +184,14 @@ def _is_read_only(made: Tool) -> bool:
 def _describe_mistakes(error: ValidationError) -> str:
     """Which arguments are wrong, and how."""
     told = []
-    for each in error.errors(include_url=False, include_input=False)[:_MOST_ERRORS]:
+    for each in error.errors(include_url=False)[:_MOST_ERRORS]:
         where = ".".join(str(part)[:80] for part in each["loc"])
         what = (
             "is not an argument of this tool; leave it out"
             if each["type"] == "extra_forbidden"
             else each["msg"].removeprefix("Value error, ")
         )
-        told.append(f"{where}: {what[:200]}")
+        got = f"; got {each['input']!r}" if each["type"].startswith(("datetime", "less", "greater")) else ""
+        told.append(f"{where}: {what[:200]}{got[:80]}")
     more = error.error_count() - len(told)
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
