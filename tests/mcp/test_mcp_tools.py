@@ -306,6 +306,8 @@ async def test_prompts(quick_memory, connect):
         assert names == ["what_do_you_know_about_me", "start_with_my_context"]
         with pytest.raises(Exception, match="there is no prompt"):
             await call.client.get_prompt("nothing")
+        with pytest.raises(Exception, match="what_do_you_know_about_me: topic: "):
+            await call.client.get_prompt("what_do_you_know_about_me", {"topic": "cats"})
 
 
 async def test_prompts_are_in_the_language_of_the_memory(quick_memory, connect):

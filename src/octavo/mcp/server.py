@@ -132,10 +132,12 @@ class MemoryServer(MCPServer[Any]):
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, OctavoError):
+            while cause is not None and not isinstance(cause, OctavoError | ValidationError):
                 cause = cause.__cause__
-            told = "the prompt could not be made" if cause is None else explain(cause)
-            raise MCPError(INVALID_PARAMS if cause is None else INTERNAL_ERROR, told) from error
+            if isinstance(cause, OctavoError):
+                raise MCPError(INTERNAL_ERROR, explain(cause)) from error
+            told = "it could not be made" if cause is None else _describe_mistakes(cause)
+            raise MCPError(INVALID_PARAMS, f"{name}: {told}") from error
 
 
 def new_server(find_caller: FindCaller, toolset: Toolset = "memory") -> MemoryServer:
