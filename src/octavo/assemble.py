@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _FAMILIES = {"mariadb": "mysql", "postgres": "postgresql", "rediss": "redis"}
+_LOCAL = {"": "localhost", "127.0.0.1": "localhost"}
 _PORTS = {"mysql": "3306", "postgresql": "5432", "redis": "6379"}
 _WHERE = frozenset(
     {"database", "db", "dbname", "host", "port", "prefix", "search_path", "service", "unix_socket"}
@@ -133,7 +134,7 @@ def name_store(dsn: str) -> str:
     elif path is None:
         usual = _PORTS.get(scheme)
         hosts = sorted(
-            f"{host or 'localhost'}:{port or usual}" if port or usual else host
+            f"{_LOCAL.get(host, host)}:{port or usual}" if port or usual else host
             for host, port in address.hosts
         )
         path = f"{','.join(hosts)}/{address.path.strip('/')}"

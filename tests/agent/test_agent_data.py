@@ -50,6 +50,12 @@ async def test_any_data_is_kept(value, kept):
     assert made.recorder.lost == 0
 
 
+@pytest.mark.parametrize("name", ["data", "metadata"])
+async def test_data_that_is_no_dict_is_named(name):
+    with pytest.raises(TypeError, match=f"the {name} of an event is a dict; got 'login'"):
+        await agent().record_event(EventType.CUSTOM, **{name: "login"})
+
+
 async def test_odd_data_is_kept():
     """Objects that cannot be shown, circles and depths end as text too, and nobody shares what was recorded."""
     assert make_keepable(Colour()).startswith("<Colour instance at ")

@@ -328,8 +328,8 @@ async def test_where_events_wait(tmp_path):
 
     one = postgres(password="s3cret", database="d")
     assert one.parent == Path(".octavo/queue")
-    assert one.name.startswith("postgresql-localhost-d-")
-    assert one == postgres(password="changed", database="d")
+    assert one.name.startswith("postgresql-localhost-5432-d-")
+    assert one == postgres(password="changed", database="d", host="127.0.0.1", user="other")
     assert (
         len({one, postgres(database="e"), postgres(database="d", port=6), postgres(database="d", host="h")})
         == 4

@@ -285,6 +285,9 @@ def test_undo_of_many(octavo, told):
     assert "took back 1 change and 1 message; octavo undo --undo undo_" in again.stdout
     assert told("list", "--user", "mia")["count"] == 1
     assert told("undo", "--since", "1h", "--user", "mia")["changes"]
+    assert (
+        octavo("undo", "--since", "1h", "--user", "nobody").stdout == "took back 0 changes and 0 messages\n"
+    )
     assert octavo("undo", "--since", "1h", "x").exit_code == 2
     assert octavo("undo").exit_code == 2
     assert octavo("undo", "x", "--dry-run").exit_code == 2

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from faces import FACES, Secrets, bytes_of, write_all
@@ -104,6 +105,18 @@ async def test_a_journal_of_this_process(tmp_path, secret):
         assert [each.text for each in await journal.find(Query(collection="messages"))] == others.words
         assert journal.status().waiting == 0
     assert secret.found_in(bytes_of(tmp_path)) == []
+
+
+async def test_a_time_is_nobodys(tmp_path):
+    """Of two messages of one millisecond one stays, and with it the time in its line of the file."""
+    at = datetime(2026, 11, 18, 20, 36, 48, 297262, UTC)
+    async with open_store(f"file://{tmp_path}/files") as store:
+        await store.apply(
+            [Add([said(LIN, "a secret of his", data={"timestamp": "2026-11-18 20:36:48.297"})])]
+        )
+        await store.apply([Add([said(ANN, "what she says", created_at=at)])])
+        told = await forget(store, Subject.of("", user_id=LIN), scrub=True)
+        assert (told.scrub, told.found) == ("done", 0)
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ async def test_nobody_elses_memory_is_there(memory, connect):
         assert (await call("get_context", query="Berlin", session_id="secret"))["text"] == ""
         assert (await call("list_memories"))["memories"] == []
         assert "user_id" in await call.refused("search_memory", query="Berlin", user_id="bob")
+        assert "got 'last week'" in await call.refused("search_memory", query="Berlin", since="last week")
         listed = (await call.client.list_resources()).resources
         assert [each.uri for each in listed] == ["octavo://profile"]
         assert "Berlin" not in (await call.client.read_resource("octavo://profile")).contents[0].text
@@ -305,6 +306,8 @@ async def test_prompts(quick_memory, connect):
         assert names == ["what_do_you_know_about_me", "start_with_my_context"]
         with pytest.raises(Exception, match="there is no prompt"):
             await call.client.get_prompt("nothing")
+        with pytest.raises(Exception, match="what_do_you_know_about_me: topic: "):
+            await call.client.get_prompt("what_do_you_know_about_me", {"topic": "cats"})
 
 
 async def test_prompts_are_in_the_language_of_the_memory(quick_memory, connect):

@@ -135,6 +135,8 @@ def test_a_count_that_is_no_number():
         InvalidQuery, match="count must answer how many tokens a text has, a number; it answered 'many'"
     ):
         build({"profile": _facts(1)}, "en", 100, lambda _: "many")
+    with pytest.raises(InvalidQuery, match=r"count must be a function .*; got 5"):
+        build({"profile": _facts(1)}, "en", 100, 5)
 
 
 def test_a_real_tokenizers_whims():

@@ -104,3 +104,13 @@ def test_an_end_that_is_refused_keeps_nothing(sqlite_server, ends):
             assert (answered.status_code, f"got {ends!r}" in answered.text) == (422, True), answered.text
             assert "expiration_date" in answered.text
         assert texts(client.get("/mem0/memories?user_id=lin")) == []
+
+
+def test_a_text_for_an_agent_is_remembered(sqlite_server):
+    """The client sends a text as a message of the user, whoever it is for."""
+    with sqlite_server().client() as client:
+        said = [{"role": "user", "content": "short answers please"}]
+        added = client.post("/v3/memories/add/", json={"messages": said, "agent_id": "planner"})
+        assert (
+            texts(added) == texts(client.get("/mem0/memories?agent_id=planner")) == ["short answers please"]
+        )

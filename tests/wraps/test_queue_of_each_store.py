@@ -38,7 +38,7 @@ def test_words_for_one_store_do_not_reach_another(caplog):
         assert [hit.text for hit in near.search("Lisbon", user_id="ann") if "Lisbon" in hit.text] == []
         assert near.stats()["queued"] == 0
     assert [entry.ops[0].records[0].text for entry in peek("octavo_queue")] == ["I live in Lisbon."]
-    assert "octavo_queue holds writes for redis://127.0.0.1:1/0; those for sqlite:///" in caplog.text
+    assert "octavo_queue holds writes for redis://localhost:1/0; those for sqlite:///" in caplog.text
 
 
 def test_each_store_finds_its_own_again():
@@ -118,6 +118,7 @@ def test_processes_that_open_at_once_agree():
         ("redis://:secret@Host/0", "rediss://ann:other@host:6379?socket_timeout=3"),
         ("postgres://ann@db/octavo", "postgresql+asyncpg://bob:x@db:5432/octavo?pool_size=3&sslmode=require"),
         ("postgresql://a:1,b/octavo", "postgresql://b:5432,a:1/octavo"),
+        ("postgresql://localhost/octavo", "postgresql://127.0.0.1:5432/octavo"),
         ("mysql://[::1]/octavo", "mariadb://[::1]:3306/octavo"),
         ("sqlite:///q.db", "sqlite:///./q.db?timeout=3"),
         ("file://folder", "file://./folder/?sync=fsync"),
@@ -149,7 +150,7 @@ def test_what_makes_another_store(other):
 
 def test_retention_and_erasing_look_into_the_stores_own_folder():
     """The dead letters of another store are not theirs to remove."""
-    with Spool("queue", store=REDIS) as first:
+    with Spool("queue", store=name_store(REDIS)) as first:
         first.put([entry := write()])
         first.bury([entry.id], "no")
     settings = Settings(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
@@ -207,6 +207,9 @@ class Agent:
 
         Answers the event once it is stored or queued, or None when memory is off.
         """
+        for name, given in (("data", data), ("metadata", metadata)):
+            if not isinstance(given, Mapping | None):
+                raise TypeError(f"the {name} of an event is a dict; got {given!r:.80}")
         if self.recorder is None:
             return None
         running = _running.get()

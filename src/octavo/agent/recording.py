@@ -19,7 +19,6 @@ from octavo.kernel.codec import MAX_DEPTH
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
 from octavo.stores.sql.urls import parse
-from octavo.util.secrets import mask_url
 from octavo.util.user_code import attempt
 from octavo.util.words import folder_name, pluralize
 from octavo.wraps.attempts import Attempts
@@ -244,9 +243,10 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
         return Path(f"{path}.queue") if path not in ("", ":memory:") else None
     if address.scheme == "file":
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
-    hosts = "-".join(host for host, _ in address.hosts)
-    where = mask_url(memory_store.url)  # without the password, which may change while something waits
-    return _ROOT / folder_name(f"{address.scheme}-{hosts}{address.path}", where)
+    from octavo.assemble import name_store
+
+    where = name_store(memory_store.url)
+    return _ROOT / folder_name(where, where)
 
 
 def make_keepable(value: Any) -> Any:

@@ -302,7 +302,8 @@ def _tell_undone(call: CommandCall, undone: Undone) -> int:
     if undone.dry_run:
         call.say(f"would take back {counts}")
     else:
-        call.say(f"took back {counts}; octavo undo --undo {to_line(undone.id)} takes that back")
+        again = f"; octavo undo --undo {to_line(undone.id)} takes that back"
+        call.say(f"took back {counts}{again if undone.changes or undone.messages else ''}")
     return call.document(**msgspec.to_builtins(undone))
 
 

@@ -27,7 +27,7 @@ _MOST_WINDOWS = 8  # of one text in one spelling
 _MOST_DIGESTS = 100_000  # of one erasure; of more, every n-th is kept
 _CHUNK = 4 * 2**20
 _FIELD = 2**64
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)?")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?")
 _BITS = 20  # of a digest, by which nearly all positions are passed over
 
 

@@ -132,10 +132,12 @@ class MemoryServer(MCPServer[Any]):
             return await super().get_prompt(name, arguments, context)
         except ValueError as error:
             cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, OctavoError):
+            while cause is not None and not isinstance(cause, OctavoError | ValidationError):
                 cause = cause.__cause__
-            told = "the prompt could not be made" if cause is None else explain(cause)
-            raise MCPError(INVALID_PARAMS if cause is None else INTERNAL_ERROR, told) from error
+            if isinstance(cause, OctavoError):
+                raise MCPError(INTERNAL_ERROR, explain(cause)) from error
+            told = "it could not be made" if cause is None else _describe_mistakes(cause)
+            raise MCPError(INVALID_PARAMS, f"{name}: {told}") from error
 
 
 def new_server(find_caller: FindCaller, toolset: Toolset = "memory") -> MemoryServer:
@@ -184,13 +186,14 @@ def _is_read_only(made: Tool) -> bool:
 def _describe_mistakes(error: ValidationError) -> str:
     """Which arguments are wrong, and how."""
     told = []
-    for each in error.errors(include_url=False, include_input=False)[:_MOST_ERRORS]:
+    for each in error.errors(include_url=False)[:_MOST_ERRORS]:
         where = ".".join(str(part)[:80] for part in each["loc"])
         what = (
             "is not an argument of this tool; leave it out"
             if each["type"] == "extra_forbidden"
             else each["msg"].removeprefix("Value error, ")
         )
-        told.append(f"{where}: {what[:200]}")
+        got = f"; got {each['input']!r}" if each["type"].startswith(("datetime", "less", "greater")) else ""
+        told.append(f"{where}: {what[:200]}{got[:80]}")
     more = error.error_count() - len(told)
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")

@@ -126,6 +126,8 @@ def build(
 
     What says no more than a text that is `shown` elsewhere is left out.
     """
+    if not callable(count):
+        raise InvalidQuery(f"count must be a function that answers how many tokens a text has; got {count!r}")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
     everything = {

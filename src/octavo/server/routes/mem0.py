@@ -90,6 +90,8 @@ async def mem0_add(body: NewMessages, request: Admitted) -> Response:
     if not (added.memories or added.note or body.infer is False):
         speaker = "user" if {"user_id", "session_id"} & {*meant.owner} else "assistant"  # as `add` has it
         own = [m for m in said if not isinstance(m, dict) or m.get("role") == speaker]
+        if speaker == "assistant" and not own:
+            own = [*said]  # a text for an agent comes as the user's
         added = await memory.add(own, metadata=metadata, infer=False, **meant.owner) if own else added
     changed = [outcome for outcome in added.memories if outcome.action in EVENTS]
     if expiry is not None:

@@ -333,7 +333,7 @@ class Journal(Wrap):
     async def _ensure_open(self, deadline: float | None = None) -> None:
         """Open the queue at the first call; every call is refused that comes from elsewhere, or too late."""
         if self._closing is not None:
-            raise StoreClosed("this Journal was closed; make another one")
+            raise StoreClosed("this store was closed; open another one")
         self._claim()
         if self._opened:
             return

@@ -31,23 +31,18 @@ class Repeatable:
         self._taken = False
         self._adds = True  # only adds were taken
         self._expects = False  # some of which expect something
-        self._alone = False  # no others may follow
 
     def take(self, ops: Sequence[Op]) -> bool:
         """Whether these may follow those that were taken; after a False there is no going on."""
-        if self._alone:
-            return False
+        first, self._taken = not self._taken, True
         self._adds = self._adds and all(isinstance(op, Add) for op in ops)
+        if self._expects and not self._adds:  # what expects something stands alone, or among adds
+            return False
         if any(op.expect is not None for op in ops):
             # Done before, it expects new records that are no longer new: a Conflict, by which it is known if it is alone, or if
             # nothing that comes with it takes records away.
             self._expects = any(isinstance(op, Add) and op.expect for op in ops)
-            self._alone = not self._adds and not self._taken and self._expects
-            self._taken = True
-            return self._alone or (self._adds and self._expects)
-        self._taken = True
-        if self._expects and not self._adds:
-            return False
+            return self._expects and (self._adds or first)
         return all(self._take(op) for op in ops)
 
     def _take(self, op: Op) -> bool:

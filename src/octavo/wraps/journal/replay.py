@@ -105,7 +105,7 @@ class Replay:
         loop = asyncio.get_running_loop()
         while self.behind and not self._may_read(scope):
             if self._stopping:
-                raise StoreClosed("this Journal was closed; make another one")
+                raise StoreClosed("this store was closed; open another one")
             # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
             in_vain = self.state == "down" and deadline < self._try_at
             if in_vain or not await wait_for_event(deadline - loop.time(), self._changed):
