@@ -1,6 +1,7 @@
 """Everyday questions: the data are as they say, plain BM25 is what it says, and what is found is judged rightly."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from octavo.measure.everyday import (
     ask_people,
     figures_of,
     load_people,
+    read_people,
 )
 from octavo.testing.embedding import HashEmbedder
 
@@ -56,6 +58,17 @@ def test_no_person_is_in_two_parts(language, part, size):
     answering, asked = zip(answering_and_asked(dev), answering_and_asked(held), strict=True)
     assert answering[0].isdisjoint(answering[1])
     assert len(asked[0] & asked[1]) <= 0.05 * len(asked[1])
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_nobody_else_is_put_aside(language):
+    """The people of `bench/everyday_people`, whom words were chosen by, say nothing that those put aside say."""
+    read = Path(__file__).parents[2] / "bench" / "everyday_people" / f"{language}.jsonl"
+    people = read_people(read.read_bytes(), language)
+    assert len(people) > 80
+    said, _ = answering_and_asked(people)
+    for part in ("held", "strangers"):
+        assert said.isdisjoint(answering_and_asked(load_people(language, part))[0])
 
 
 def answering_and_asked(people):

@@ -45,6 +45,7 @@ __all__ = [
     "ask_people",
     "figures_of",
     "load_people",
+    "read_people",
 ]
 
 Language: TypeAlias = Literal["en", "zh"]
@@ -94,10 +95,14 @@ class Person(msgspec.Struct, frozen=True):
 
 def load_people(language: Language, part: Part = "dev") -> list[Person]:
     """The people of one part, in one language."""
-    lines = files(__package__).joinpath(f"{part}_{language}.jsonl").read_bytes().splitlines()
+    return read_people(files(__package__).joinpath(f"{part}_{language}.jsonl").read_bytes(), language)
+
+
+def read_people(data: bytes, language: Language) -> list[Person]:
+    """The people of a file in the form of those that come with Octavo."""
     statements: dict[str, list[Statement]] = {}
     pairs: dict[str, list[Pair]] = {}
-    for line in lines:
+    for line in data.splitlines():
         row = msgspec.json.decode(line, type=dict[str, object])
         if "note" in row:
             continue
