@@ -16,12 +16,11 @@ import pytest
 
 from octavo.kernel.terms import matching
 from octavo.testing import StoreContract
+from sampled import FULL
 from servers import Remote, Shared, Unavailable, fresh
 from servers.verdict import NOT_TESTED, give_up, in_ci
 
 SERVERS = pytest.StashKey[Shared | Remote]()
-#: Whether what is long by its nature runs at full length, as `make torture` has it.
-FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 
 hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
 hypothesis.settings.load_profile("octavo")
@@ -49,6 +48,11 @@ _LONGER = {
     "test_programs_agree",
     "test_searches_agree",
     "test_forty_thousand_at_once",
+    "test_the_largest_record",
+    "test_a_change_may_not_outgrow_the_limit",
+    "test_ids_are_bytes",
+    "test_kinds_and_marks_are_bytes",
+    "test_scopes_never_meet",
     "test_more_than_a_search_looks_at",
     "test_long_texts_are_searched",
     "test_every_language_is_searched",
