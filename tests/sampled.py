@@ -10,7 +10,9 @@ import pytest
 FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 
 
-def sampled(names: str, values: Iterable[Any], share: int, **more: Any) -> Callable[..., Any]:
+def sampled(
+    names: str | tuple[str, ...], values: Iterable[Any], share: int, **more: Any
+) -> Callable[..., Any]:
     """`pytest.mark.parametrize` with one value in `share`, from the first on; at full length with all, as part of `make torture`."""
     values = list(values)
     some = pytest.mark.parametrize(names, values if FULL else values[::share], **more)
