@@ -64,7 +64,7 @@ quick-all: quick
 
 test: $(READY)
 	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB, Redis, nginx and Caddy servers and clusters; about half an hour"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
 
 lint: $(READY)
 	@$(BIN)/ruff check .

@@ -16,12 +16,11 @@ import pytest
 
 from octavo.kernel.terms import matching
 from octavo.testing import StoreContract
+from sampled import FULL
 from servers import Remote, Shared, Unavailable, fresh
 from servers.verdict import NOT_TESTED, give_up, in_ci
 
 SERVERS = pytest.StashKey[Shared | Remote]()
-#: Whether what is long by its nature runs at full length, as `make torture` has it.
-FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 
 hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
 hypothesis.settings.load_profile("octavo")
@@ -49,6 +48,11 @@ _LONGER = {
     "test_programs_agree",
     "test_searches_agree",
     "test_forty_thousand_at_once",
+    "test_the_largest_record",
+    "test_a_change_may_not_outgrow_the_limit",
+    "test_ids_are_bytes",
+    "test_kinds_and_marks_are_bytes",
+    "test_scopes_never_meet",
     "test_more_than_a_search_looks_at",
     "test_long_texts_are_searched",
     "test_every_language_is_searched",
@@ -58,6 +62,13 @@ _LONGER = {
     "test_vectors_follow_every_program",
     "TestLives",
 }
+#: Folders of tests that mostly wait for servers to go down and come back.
+_WAITING = ("clusters", "torture")
+#: Folders by the processor time they take, longest first; the others take less.
+_LONGEST = (
+    "contract", "server", "stores", "docs", "layers", "integrations", "wraps", "mcp", "search", "chat", "memory", "vectors",
+    "events", "seeds", "unit", "console", "mem0", "client", "conversation", "service", "models", "cli",
+)  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,6 +92,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         }
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
+    begin_with_the_longest(items)
+
+
+def begin_with_the_longest(items: list[pytest.Item]) -> None:
+    """Put long files before short ones, so that all workers end together, and one that waits beside every two that work."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    folders = {file: file.removeprefix("tests/").partition("/")[0] for file in files}
+    waiting = [file for file in files if folders[file] in _WAITING]
+    ranks = {folder: rank for rank, folder in enumerate(_LONGEST)}
+    ordered = sorted(files.keys() - waiting, key=lambda file: (ranks.get(folders[file], len(ranks)), file))
+    for number, file in enumerate(waiting):
+        ordered.insert(3 * number + 2, file)
+    items[:] = [item for file in ordered for item in files[file]]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -10,12 +10,22 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from octavo.chat import AsyncSQLAlchemyMemory, ChatMemory, InMemoryMemory, RedisMemory
 from octavo.stores import open_store
+from sampled import FULL
 from servers import fresh
 
 STORES = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
-ALCHEMY = tuple(f"{how}-{kind}" for how in ("engine", "session") for kind in ("sqlite", "postgres", "mysql"))
+#: Each of the databases, in one of two ways.
+ALCHEMY = ("session-sqlite", "engine-postgres", "session-mysql")
+#: In the other way, as part of `make torture`.
+OTHERWISE = ("engine-sqlite", "session-postgres", "engine-mysql")
 #: Everything that several users can share.
-PLACES = (*STORES, "RedisMemory", "RedisMemory-decoding", *ALCHEMY)
+PLACES = (
+    *STORES,
+    "RedisMemory",
+    "RedisMemory-decoding",
+    *ALCHEMY,
+    *(pytest.param(kind, marks=pytest.mark.torture) for kind in OTHERWISE if FULL),
+)
 _DRIVERS = {"postgres": "postgresql+asyncpg", "mysql": "mysql+asyncmy"}
 
 

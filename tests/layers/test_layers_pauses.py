@@ -3,15 +3,21 @@
 tests/server/test_server_pauses.py has the texts of every other shape, whose work is done before any store has them.
 """
 
-import pytest
 from bench.heartbeat import SHAPES, Heartbeat, shaped
 
 from octavo.layers import LayeredMemory
+from sampled import sampled
+from serving import KINDS
 
 MOST_SECONDS = 1.0  # of the loop's own work, whatever else the machine does
 
 
-@pytest.mark.parametrize("name", ["hyphens", "I am, Chinese"])
+NAMES = ("hyphens", "I am, Chinese")
+#: Neighbours begin with another name, so that every second pair has each store, and both names.
+PAIRS = [(kind, name) for at, kind in enumerate(KINDS) for name in NAMES[:: -1 if at % 2 else 1]]
+
+
+@sampled(("store", "name"), PAIRS, share=2, indirect=["store"])
 async def test_a_megabyte_holds_up_nobody(store, tenant, name):
     """Remembering a megabyte, extracting from it beside others like it, and searching in them, is bounded and done in turns."""
     text = shaped(SHAPES[name], 2**20)

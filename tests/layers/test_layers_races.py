@@ -14,6 +14,7 @@ from layers_kit import agree
 from octavo import Conflict, NotFound
 from octavo.layers import LayeredMemory
 from octavo.wraps import Wrap
+from sampled import sampled
 from serving import LASTING, url_of
 
 CHILD = Path(__file__).with_name("layers_child.py")
@@ -171,7 +172,7 @@ async def test_two_processes(kind, tmp_path, fresh_url, size):
         await agree(memory.store, "")
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@sampled("kind", LASTING, share=2)
 async def test_two_processes_find_the_same_facts(kind, tmp_path, fresh_url):
     """Each new fact is kept once, whichever of the two adds it."""
     url = url_of(kind, tmp_path, fresh_url)

@@ -1,5 +1,6 @@
 """The official memory server of the npm registry beside ours: the same calls have the same answers. And npm's inspector."""
 
+import itertools
 import json
 import os
 import random
@@ -10,7 +11,9 @@ import pytest
 from npm import installed, node_version
 
 from mcp import Client, StdioServerParameters
+from sampled import sampled
 from servers.verdict import NOT_TESTED
+from serving import KINDS
 
 SERVER = ("@modelcontextprotocol/server-memory", "2026.8.31")
 INSPECTOR = ("@modelcontextprotocol/inspector", "2.12.0")
@@ -110,7 +113,7 @@ async def answered(official, seed):
     return _answered[seed]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@sampled(("store", "seed"), itertools.product(KINDS, range(5)), share=2, indirect=["store"])
 async def test_equal_answers(memory, official, connect, seed):
     """Call by call: what is answered to programs, what is shown to models, and that both refuse the same."""
     async with connect(memory, toolset="graph") as ours:

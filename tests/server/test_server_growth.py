@@ -4,12 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from sampled import sampled
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql", "redis"])
+@sampled("kind", ["sqlite", "postgres", "mysql", "redis"], share=2)
 def test_nothing_is_held_for_each_user(kind, tmp_path, store_url):
     """Inserts, extraction, questions, events and listings of many users leave nothing behind that grows with them."""
     program = Path(__file__).with_name("growing.py")

@@ -14,6 +14,7 @@ from octavo import Add, Record, Scope, open_store
 from octavo.client import AsyncClient, Client
 from octavo.server.routes.events import sessions_page
 from running_server import octavo_process
+from sampled import sampled
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 PAGE = 20_000
@@ -296,7 +297,7 @@ def resident(pid, field):
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(field))
 
 
-@pytest.mark.parametrize("kind", ["file", "sqlite", "postgres", "mysql", "redis"])
+@sampled("kind", ["file", "sqlite", "postgres", "mysql", "redis"], share=2)
 def test_eight_who_read_much_at_once_share_little_memory(kind, tmp_path, request):
     """Thirty megabytes of events, asked for by eight at once: each has a page in memory, none has all."""
     fresh = request.getfixturevalue("fresh_url") if kind in KINDS[3:] else None

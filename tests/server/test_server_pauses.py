@@ -7,6 +7,7 @@ import pytest
 from bench.heartbeat import SHAPES, Heartbeat, asked, longest, of_bodies, settings_in, shaped
 
 from octavo.server import create_app, requests
+from sampled import sampled
 
 #: Of the loop's own work, so that a busy machine changes nothing. It is a tenth of that: `python -m bench.heartbeat`.
 MOST_SECONDS = 0.5
@@ -29,14 +30,14 @@ async def app(tmp_path):
         yield made
 
 
-@pytest.mark.parametrize("piece", SHAPES.values(), ids=SHAPES)
-async def test_no_text_holds_up_others(app, piece):
+@sampled("shape", SHAPES, share=3)
+async def test_no_text_holds_up_others(app, shape):
     """Inserts, extraction, questions, events and listings of the longest texts of every shape leave everybody their turn."""
-    found = await longest(app, shaped(piece, LONGEST), "lin")
+    found = await longest(app, shaped(SHAPES[shape], LONGEST), "lin")
     assert {kind: status for kind, (*_, status) in found.items()} == dict.fromkeys(found, 200)
     if any(work > MOST_SECONDS for _, work, _ in found.values()):
         # The collector, or a processor that others use, comes between once; what holds up others does it each time.
-        found = await longest(app, shaped(piece, LONGEST), "lee")
+        found = await longest(app, shaped(SHAPES[shape], LONGEST), "lee")
     late = {kind: work for kind, (_, work, _) in found.items() if work > MOST_SECONDS}
     assert late == {}
 

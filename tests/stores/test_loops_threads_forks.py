@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ import pytest
 
 from octavo import Add, Change, Query, Record, Scope, StoreClosed, StoreError, open_store
 from octavo.wraps import Deduped, Journal
+from sampled import sampled
 
 KINDS = ["memory", "file", "sqlite", "sqlite in memory", "postgres", "mysql", "redis"]
 NOTES = Query(collection="messages")
@@ -235,7 +237,9 @@ def run_forked(*args):
     )
 
 
-@pytest.mark.parametrize("ending", ["closed", "dropped", "exit"])
+@sampled(
+    ("url", "ending"), itertools.product(KINDS, ("closed", "dropped", "exit")), share=2, indirect=["url"]
+)
 def test_a_forked_child_is_told(url, ending):
     """At once, by an error that names the cure; it writes nothing through its parent, who goes on, whatever the child does."""
     done = run_forked(url, ending, "")

@@ -32,7 +32,7 @@ class TestExactWithoutRoom(TestExactInMemory):
 
 
 class TestExactOverFiles(VectorIndexContract):
-    test_recall = None  # over thousands of vectors: the same index shows it in memory and over SQLite
+    test_recall = None  # over thousands of vectors: the same index shows it in memory
 
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
@@ -40,6 +40,8 @@ class TestExactOverFiles(VectorIndexContract):
 
 
 class TestExactOverSQLite(VectorIndexContract):
+    test_recall = None  # as over files
+
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"exact+sqlite:///{tmp_path}/records.db"

@@ -26,6 +26,8 @@ class TestDedupedMemory(OnceMore):
 class TestJournalOfDedupedSQLite(OnceMore):
     """As a service has them: both before records that outlive the store object, each Journal with its own slot."""
 
+    test_many_processes = None  # they open what the URL names, which has no wrap
+
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"sqlite:///{tmp_path}/records.db"
@@ -37,6 +39,8 @@ class TestJournalOfDedupedSQLite(OnceMore):
 
 class TestMeteredSQLite(OnceMore):
     """One that counts is the store inside, for better or worse."""
+
+    test_many_processes = None  # as above
 
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):

@@ -1,0 +1,19 @@
+"""Long tables of values, of which `make test` runs a part: `make torture` runs them all."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+#: Whether what is long by its nature runs at full length, as `make torture` has it.
+FULL = os.environ.get("OCTAVO_TORTURE") == "full"
+
+
+def sampled(
+    names: str | tuple[str, ...], values: Iterable[Any], share: int, **more: Any
+) -> Callable[..., Any]:
+    """`pytest.mark.parametrize` with one value in `share`, from the first on; at full length with all, as part of `make torture`."""
+    values = list(values)
+    some = pytest.mark.parametrize(names, values if FULL else values[::share], **more)
+    return (lambda test: pytest.mark.torture(some(test))) if FULL else some
