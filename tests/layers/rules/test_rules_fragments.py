@@ -16,6 +16,7 @@ from octavo.layers.rules.extractor import decide
         ("我那辆开了九年的飞度要不要换电池", ["用户那辆开了九年的飞度"]),
         ("微信号：mumu_tea1997 加我拉你进群", ["用户的微信号是mumu_tea1997"]),
         ("帮我给老丈人写个寿联，他属马", ["用户的丈人属马"]),
+        ("香菜我是真受不了", ["用户受不了香菜"]),
         ("糖尿病人能吃荔枝不", []),
         ("公务员考试行测技巧", []),
         ("前台小姐姐辞职了", []),
@@ -26,3 +27,11 @@ from octavo.layers.rules.extractor import decide
 )
 def test_what_is_told_without_a_subject_is_the_users_unless_it_is_general(text: str, kept: list[str]) -> None:
     assert [one.content for one in decide(text, [], owner_type="user", at=NOW)] == kept
+
+
+@pytest.mark.parametrize("text", ["Anna has asthma", "Jago can't do dairy", "Femi gets migraines"])
+def test_what_somebody_else_has_is_not_the_users(text: str) -> None:
+    """It has a subject, so it is no fragment: "The user has anna has asthma" was kept of it."""
+    assert not any(
+        one.content.startswith("The user has") for one in decide(text, [], owner_type="user", at=NOW)
+    )

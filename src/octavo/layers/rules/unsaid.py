@@ -42,6 +42,8 @@ def completed(clause: str, *, first: bool = False) -> list[str]:
     """
     if len(clause) > LONGEST_FRAGMENT or not ENGLISH.MAY_BE_FRAGMENT.match(clause):
         return []
+    if ENGLISH.NAMED_DOES.match(clause):  # "Anna has asthma"
+        return []
     parts = clause.split(", ")
     told: list[str] = []
     if len(parts) > 1 and ENGLISH.NAMES.fullmatch(parts[0]) and _with_verb(parts[1]):
