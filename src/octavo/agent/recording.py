@@ -243,7 +243,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
         return Path(f"{path}.queue") if path not in ("", ":memory:") else None
     if address.scheme == "file":
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
-    from octavo.assemble import name_store
+    from octavo.assemble import name_store  # here: a recorder beside a file needs nothing of it
 
     where = name_store(memory_store.url)
     return _ROOT / folder_name(where, where)
