@@ -42,6 +42,7 @@ def test_a_clause_of_a_shape_that_no_rule_knows_is_kept(
         "How long do greyhounds sleep, and do they need a coat in winter",
         "write a cover letter for a pastry chef, friendly tone",
         "thanks, that was quick",
+        "Lin's dentist is Dr. Osei.",
         "写一段关于灯塔看守人的独白，第一人称",
         "荔枝放冰箱能存几天，会不会变味",
     ],

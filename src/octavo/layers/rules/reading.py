@@ -120,7 +120,8 @@ def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
         read_from = any(2 * len(told & held) >= len(held) for held in read if held)
         share = _SAME_ASKED if sentence.asks else _SAME
         new = len(told) > shortest and not read_from and len(told & known) < share * len(told)
-        if new and clause.told >= SURE and not (wished.search(clause.text) or begins_with_name(clause.text)):
+        others = begins_with_name(clause.text) if chinese else ENGLISH.NAMED_HAS.match(clause.text)
+        if new and clause.told >= SURE and not (wished.search(clause.text) or others):
             context.found.append(reader.as_typed(clause.text, clause.category, asks=sentence.asks))
 
 
