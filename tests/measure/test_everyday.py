@@ -1,9 +1,11 @@
 """Everyday questions: the data are as they say, plain BM25 is what it says, and what is found is judged rightly."""
 
+import json
 from itertools import product
 from pathlib import Path
 
 import pytest
+from bench import people
 
 from octavo.errors import ConfigError
 from octavo.measure.bm25 import BM25, K1, B, stem, terms
@@ -62,13 +64,29 @@ def test_no_person_is_in_two_parts(language, part, size):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_nobody_else_is_put_aside(language):
-    """The people of `bench/everyday_people`, whom words were chosen by, say nothing that those put aside say."""
+    """The people of `bench/everyday_people`, who may be read, say nothing that those put aside say."""
     read = Path(__file__).parents[2] / "bench" / "everyday_people" / f"{language}.jsonl"
-    people = read_people(read.read_bytes(), language)
-    assert len(people) > 80
-    said, _ = answering_and_asked(people)
+    more = read_people(read.read_bytes(), language)
+    assert len(more) > 80
+    said, _ = answering_and_asked(more)
     for part in ("held", "strangers"):
         assert said.isdisjoint(answering_and_asked(load_people(language, part))[0])
+
+
+async def test_every_second_person_is_measured(tmp_path, monkeypatch):
+    """Even and odd ones apart: what was read is no measure of what was not."""
+    rows = [
+        {"person": "ada", "id": "s1", "text": "I keep bees in Bergen."},
+        {"person": "ada", "question": "Where are my bees?", "kind": "first", "answers": ["s1"], "answer": ["Bergen"]},
+        {"person": "bo", "id": "s1", "text": "Lovely weather today."},
+        {"person": "bo", "question": "Who won the cup?", "kind": "no_answer", "answers": [], "answer": []},
+    ]  # fmt: skip
+    lines = [json.dumps(row if "id" in row else row | {"shares": True, "language": "en"}) for row in rows]
+    (tmp_path / "en.jsonl").write_text("\n".join(lines))
+    monkeypatch.setattr(people, "PEOPLE", tmp_path)
+    even, odd = await people.measure_people("en", 0, None), await people.measure_people("en", 1, None)
+    assert (even.answerable, even.hit_1, even.unanswerable) == (1, 1.0, 0)
+    assert (odd.answerable, odd.unanswerable, odd.right_absence) == (0, 1, 1.0)
 
 
 def answering_and_asked(people):
