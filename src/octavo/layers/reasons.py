@@ -5,8 +5,9 @@ from datetime import datetime
 
 from octavo.kernel.text import spell
 from octavo.layers.values import Layer, State
+from octavo.util.patterns import lazy_pattern
 
-_HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_HAN = lazy_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _LATIN = re.compile(r"[A-Za-z]")
 _LAYERS = {"profile": "画像", "event": "事件"}
 _CATEGORIES = {

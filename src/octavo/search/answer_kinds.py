@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from octavo.kernel.terms.dates import MONTH_NAMES, NUMBER_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.topics import SURNAMES
+from octavo.util.patterns import lazy_pattern
 
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _NUMBERS = (
@@ -24,33 +25,33 @@ class AnswerKind(NamedTuple):
 
 
 _PHONE_NUMBER = AnswerKind(
-    re.compile(
+    lazy_pattern(
         r"\bwhat(?:'s| is|s) (?:\S+ ){1,3}?(?:phone|telephone|mobile|cell) number\b|手机号|电话(?:号码?)?(?:是|多少)|(?:qq|微信|车牌)号?(?:是|多少)",
         re.IGNORECASE,
     ),
-    re.compile(
+    lazy_pattern(
         r"\d[\d -]{2,}|[a-z]\w*\d|[a-z]+_\w|[零一二三四五六七八九]{4}|(?:是|号|叫) ?[a-z]\w{3,}",
         re.IGNORECASE,
     ),
 )
 _AGE = AnswerKind(
-    re.compile(
+    lazy_pattern(
         r"\bhow old\b|\bwhat age\b|\b(?:my|\w's) age\b|[几多少]岁|多大(?:了|年纪|岁数|年龄)?[?？]?$|年纪|年龄|岁数",
         re.IGNORECASE,
     ),
-    re.compile(
+    lazy_pattern(
         rf"{_NUMBERS}|\b(?:born|turn(?:s|ed|ing)?|aged?|toddler|baby|newborn|teenager)\b"
         "|岁|[一二三四五六七八九十]{2}|十|出生|生于|满月|属[鼠牛虎兔龙蛇马羊猴鸡狗猪]|[五〇零]后",
         re.IGNORECASE,
     ),
 )
 _PRICE = AnswerKind(
-    re.compile(
+    lazy_pattern(
         r"\bhow much (?!time|sleep|long)|\bwhat(?:'s| is| was|s)?(?: \w+){0,3} (?:salary|rent|price|cost|income)\b"
         "|多少钱|(?:工资|月薪|房租|租金|学费|存款|额度|收入|薪水|房贷|月供).{0,4}多少|多少.{0,2}(?:工资|房租|学费|存款|块)|花了?多少",
         re.IGNORECASE,
     ),
-    re.compile(
+    lazy_pattern(
         rf"\d|\b(?:hundred|thousand|million|grand|bucks|quid|pounds?|dollars?|euros?|free|nothing|ten|{_TENS})\b"
         "|[百千万块元]|[二三四五六七八九]十|免费|没花",
         re.IGNORECASE,
@@ -58,12 +59,12 @@ _PRICE = AnswerKind(
 )
 # When something was done, the day on which it was told may say.
 _DAY = AnswerKind(
-    re.compile(
+    lazy_pattern(
         r"\bwhen(?:'s| is| are| do| does| will)\b|\b(?:what|which) (?:day|date|time)\b|\bbirthday\b"
         "|哪一?天|几月|几号|几点|星期几|周几|生日|什么时候(?!.*[了过])",
         re.IGNORECASE,
     ),
-    re.compile(
+    lazy_pattern(
         rf"\d|\b(?:{MONTH_NAMES})\b|\b(?:{WEEKDAY_NAMES}|today|tonight|tomorrow|yesterday|morning|afternoon|evening|midnight|noon"
         "|week|month|year|spring|summer|autumn|fall|winter|christmas|xmas|easter|eid|diwali|ramadan|thanksgiving|halloween"
         "|valentine|ago|last|next|since|until|every|each|always|soon|later|o'clock|born|turn)"
@@ -73,8 +74,8 @@ _DAY = AnswerKind(
     ),
 )
 _NAME = AnswerKind(
-    re.compile(r"\b(?:names?|surname|called)\b|叫什么|叫啥|姓什么|姓啥|名字|全名|姓名", re.IGNORECASE),
-    re.compile(
+    lazy_pattern(r"\b(?:names?|surname|called)\b|叫什么|叫啥|姓什么|姓啥|名字|全名|姓名", re.IGNORECASE),
+    lazy_pattern(
         rf"(?<=[a-z,;:] )(?!I\b|I')[A-ZÀ-Ý]\w|\b(?:called|named?|nicknamed?)\b|叫|姓|名|[片粒]|我是[{SURNAMES}]|[\u4e00-\u9fff] ?[A-Za-z]{{2}}"
         rf"|[{SURNAMES}](?:医生|医师|大夫|老师|总|主任|经理|教授|师傅|师父|姐|哥|嫂|阿姨|姨|婶|叔|伯|爷|奶|律师|教练|校长|先生|女士|太太|导)|[老小阿][{SURNAMES}]"
         r"|[妻夫婆公妇子女儿弟妹哥姐友事学师板宝猫狗象爸妈](?:[小阿][\u4e00-\u9fff]|([\u4e00-\u9fff])\1"
@@ -82,11 +83,11 @@ _NAME = AnswerKind(
     ),
 )
 _WORK = AnswerKind(
-    re.compile(
+    lazy_pattern(
         r"\bwhat (?:do|does|did) (?:\S+ ){1,3}do(?: for (?:a living|work)|\W*$)|\b(?:job|occupation|profession|a living)\b|[做干](?:什么|啥|哪行)(?:工作|的)|职业|什么(?:工作|行业)|工作是",
         re.IGNORECASE,
     ),
-    re.compile(
+    lazy_pattern(
         r"\b(?:is|was|are|were|am|as|been|be|become|became|it?'?[sm]|s?he'?s) (?:an?|the|in|with|on|at) "
         r"|\b(?:work|does|drive|drove|driving|teach|taught|runs?\b|ran\b|sell|makes?\b|fix|build|cook|own|manage|studi|retire|serve|train"
         r"|job|business|\w+(?:er|or|ist|ian|man|woman|nurse|chef)s?\b)"
@@ -95,11 +96,11 @@ _WORK = AnswerKind(
     ),
 )
 _PLACE = AnswerKind(
-    re.compile(
+    lazy_pattern(
         r"\bwhere(?:'?s)?\b|\b(?:which|what) (?:city|town|country|area|street)\b|(?<!身体)哪[里儿](?!不|有|疼|出)|[在住去到]哪|哪个?(?:城市|小区|地方|国|省|区)|什么地方|[边邊]度",
         re.IGNORECASE,
     ),
-    re.compile(
+    lazy_pattern(
         r"\b(?:in|at|on|from|to|near|next|around|here|there|home|abroad|lives?|moved?|outside|inside|round|behind|across|under|over|above|below|beside|between|off|by)\b"
         "|[在住去到搬回来从往留]|[省市县区镇村路街国州城港厂店院校园楼栋]|所(?!以|有)|公司|工地|老家|是[^，]{1,6}人",
         re.IGNORECASE,

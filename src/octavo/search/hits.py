@@ -10,6 +10,7 @@ import msgspec
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
 from octavo.kernel.text import content
+from octavo.util.patterns import lazy_pattern
 
 #: Below this presence, less than one in twenty answerable questions is said to have no answer; and half of those that
 #: have none, with an embedder more (`octavo bench recall` measures both).
@@ -21,7 +22,7 @@ _FIRST_TRY = (
     256  # characters of a text tried before twice as many: a book is not counted to show a page of it
 )
 # The beginning of a word that is cut: scripts that put no spaces between words may be cut anywhere.
-_BROKEN = re.compile(r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0003ffff]+\Z")
+_BROKEN = lazy_pattern(r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0003ffff]+\Z")
 
 
 class Signal(msgspec.Struct, frozen=True):

@@ -16,51 +16,52 @@ from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
 from octavo.kernel.terms.traditional import simplify
 from octavo.search.subject import asks_own, persons_in
+from octavo.util.patterns import lazy_pattern
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 4000
 _ENDS = r"[。！？!?；;\n]+|\.(?=\s|$)|另外|还有，|此外|\balso,"
 # Why it is asked: "who are my housemates, need it for the tax form"
-_REASON = re.compile(
+_REASON = lazy_pattern(
     r",\s*(?:i )?(?:need|filling|gotta|have to|trying to)\b[^?？.]*$|[，,](?:我?要填|填|急用|急着|我又忘)[^，？?。]*$",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(rf".+?(?:{_ENDS}|\Z)", re.IGNORECASE | re.DOTALL)
+_SENTENCE = lazy_pattern(rf".+?(?:{_ENDS}|\Z)", re.IGNORECASE | re.DOTALL)
 # Words that shape a question rather than name what it is about.
 _ASKING = (
     "kind kinds type types sort sorts many much often ever also likely might may one ones someone something anyone "
     "anything everyone everything user user's users ok whats whos whens wheres hows whys"
 )
-_CARRIERS = re.compile(
+_CARRIERS = lazy_pattern(
     rf"(?<![\w'])(?:{'|'.join(sorted((*STOP_WORDS, *_ASKING.split()), key=len, reverse=True))})(?![\w'])",
     re.IGNORECASE,
 )
-_ASKING_CHINESE = re.compile(
+_ASKING_CHINESE = lazy_pattern(
     "用户|什么时候|什么|多大|几岁|多久|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥|咩|乜|咋|边度|几时"
 )
-_USER = re.compile("用户|使用者")
-_PERSONAL = re.compile(
+_USER = lazy_pattern("用户|使用者")
+_PERSONAL = lazy_pattern(
     r"(?<!\w)(?:i|i'm|my|me|mine|we|our|us|user|user's)(?!\w)|我|俺|咱|用户|本人", re.IGNORECASE
 )
 # A sentence that asks, among others that only stand around it.
-_ASKS = re.compile(
+_ASKS = lazy_pattern(
     r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|咩|乜|咋|边[个度行间]|来着$|^\W*(?:(?:who|what|when|where|why|how)'?s?|which|do|does|did|is|are|was|were|can|could|tell|name of)\b",
     re.IGNORECASE,
 )
 # A sentence that only asks, or asks for something to be done: it tells nothing.
-_ONLY_ASKS = re.compile(
+_ONLY_ASKS = lazy_pattern(
     r"[?？]\s*$|(?:吗|伐|嘛|不|没|没有)[~～。!！]*$|(?:什么|多少|怎么|怎样|如何|哪|几点|几分钟|谁|啥|咩|乜|咋|点[讲样解]|边[个度]|是不是|有没有|能不能)(?![^，,]*[都也])[^，,]{0,15}$|^\W*(?:请|帮|给我|替我|推荐|翻译(?:一?下|成|这))"
     r"|^\W*(?:(?:hey|hi|ok|okay|so|and|also|btw|please|pls|um)\W+)*"
     r"(?:(?:what|how)(?:'?s)?(?! an?\b)|why|which|(?:who|when|where)(?:'?s| (?:is|are|was|were|do|does|did|can|should|will))|can|could|would|give|show|help|write|translate|suggest|recommend|explain|tell|check|please|(?:make|draw|find|get) me|top \d+|(?:is|are) (?:it|there|you))\b",
     re.IGNORECASE,
 )
 # Who asks for what is so now asks for the last that was told: "Where am I living these days?"
-_NOW = re.compile(
+_NOW = lazy_pattern(
     r"\b(?:now|nowadays|currently|current|these days|at the moment|at present|anymore|any more|latest)\b|现在|目前|如今|眼下|而家|宜家",
     re.IGNORECASE,
 )
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
-_OVERVIEW = re.compile(
+_OVERVIEW = lazy_pattern(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
     r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview|facts?|list|recap|picture|everything"
     r"|stored?|saved|kept|keeping|shared?|mentioned|talk|talked|memory|memories|info|information|rundown|outline|gist|impression|introduce)(?!\w)"
@@ -68,24 +69,24 @@ _OVERVIEW = re.compile(
     "|资料|档案|画像|信息|情况|样的人"
 )
 # Or it is about nobody else, whatever its words are: "Who am I?", 我都告诉过你什么.
-_WHO = re.compile(
+_WHO = lazy_pattern(
     r"\bwho (?:am i|i am|is the user|the user is)\b|\bwhat (?:kind|sort|type) of (?:person|man|woman|human|guy) (?:am i|is the user)\b"
     r"|who do you think i am|\bon (?:file|record)\b|我是谁|用户是谁|告诉过|眼[中里]的我|怎么看我"
 )
-_AROUND_OVERVIEW = re.compile(
+_AROUND_OVERVIEW = lazy_pattern(
     r"(?<!\w)(?:according|dear|things?|give|show|remind|person|man|woman|human|guy|briefly|short|quick|quickly|already|again|kindly|even|few|u|whats|file|records?|think|well|chats?|conversations?|words?|sentences?|assistant)(?!\w)"
     "|方面|眼里|眼中|简单|大概|基本|个人|觉得|认为|之前|以前|目前|这儿|那儿|这里|那里|列出来|列|存|留下|自己|一遍|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀不跟谁]"
 )
 # Who asks for this does not ask where somebody lives.
-_LIVELIHOOD = re.compile(
+_LIVELIHOOD = lazy_pattern(
     r"\b(?:for|makes?|made|earns?|earned) (?:a|my|his|her|their) living\b|(?<=\bwhat )(?:do i|do we|does the user) do(?=\W*$)",
     re.IGNORECASE,
 )
 # Python is no language that somebody speaks.
-_PROGRAMMING = re.compile(
+_PROGRAMMING = lazy_pattern(
     r"\b(?:programming|coding|computer) languages?\b|(?:编程|程序|开发)语言", re.IGNORECASE
 )
-_DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
+_DATE_SIGNS = lazy_pattern(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 _ONE_WORD = 2  # Chinese characters
 

@@ -19,6 +19,7 @@ from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import topic_name
 from octavo.kernel.text import content
+from octavo.search import subject
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.presence import judge_presence
@@ -208,6 +209,7 @@ class Recall:
         if not isinstance(text, str):
             raise InvalidQuery(f"the question must be a string; got {text!r}")
         await topics.load()
+        await subject.load()
         question = Question.of(text, self._clock())
         if limit == 0:
             candidates = Candidates(asked, [], [], (0,) * len(question.terms), {}, {}, ())

@@ -3,6 +3,8 @@
 "Where do I live?" is not answered by where a teacher lives, though both are about the same, in the same words.
 """
 
+import asyncio
+import functools
 import re
 from collections.abc import Collection
 
@@ -13,6 +15,7 @@ from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.terms.topics import SURNAMES, says_topic, topics
 from octavo.kernel.terms.traditional import simplify
+from octavo.util.patterns import lazy_pattern
 
 OWN, OTHER, UNKNOWN = 1, -1, 0
 
@@ -45,20 +48,20 @@ PEOPLE = frozenset(
         "childinlaw", "friends", "boss", "teacher", "neighbours", "landlord", "pets", "dog", "cat",
     )
 )  # fmt: skip
-_ANYBODY = re.compile(r"\b(?:who|whose|person|people|someone)\b|谁|和|跟|的人", re.IGNORECASE)
+_ANYBODY = lazy_pattern(r"\b(?:who|whose|person|people|someone)\b|谁|和|跟|的人", re.IGNORECASE)
 _MY, _ME = r"(?:my|our|(?:the )?user's)\s+", "(?:我们|我|俺|咱们?|本人|用户)"
 _THEIRS = rf"(?:[\w-]+\s+){{0,2}}?(?:{_PEOPLE})\b"
-_OWN = re.compile(
+_OWN = lazy_pattern(
     rf"\b(?:(?:i|i'?m|i'?ve|i'd|i'll|me|mine|myself|we|we're|we've|we'd|us|ours|the user)\b(?!'s)|{_MY}(?!{_THEIRS})\w)"
     rf"|{_ME}(?:自己|家)?的?(?!{_PEOPLE_CHINESE})",
     re.IGNORECASE,
 )
 # "What does Pearl play?", "Inés's job"
-_ASKED_BY_NAME = re.compile(
+_ASKED_BY_NAME = lazy_pattern(
     r"\b(?:is|are|was|were|does|did|do|has|had|can|will|'s)\s+(?:(?:Mrs?|Ms|Dr)\.?\s+)?(?!I\b)[A-ZÀ-Ý]\w+"
     r"|\b(?!It|What|Who|Where|That|How|Let|When|There|Here)[A-ZÀ-Ý]\w+'s\b"
 )
-_OTHER_FIRST = re.compile(
+_OTHER_FIRST = lazy_pattern(
     rf"\W*(?:(?:and|but|so|oh|well|also)\s+)?(?:(?:{_MY}|(?:the|his|her)\s+){_THEIRS}|(?:he|she|his|her)\b)"
     # "I have a son named Leo": what is told by name is his.
     rf"|\W*(?:i|we)(?:'ve| have)? (?:have|had|got|adopted)\s+(?:[\w-]+\s+){{0,3}}?(?:{_PEOPLE})\b[^,;]*?\b(?:named|called)\b"
@@ -67,7 +70,7 @@ _OTHER_FIRST = re.compile(
     re.IGNORECASE,
 )
 # "Inés lives in Brixton", "Pearl's dog", and not "Moved to Leeds".
-_NAME_FIRST = re.compile(
+_NAME_FIRST = lazy_pattern(
     r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?(?!(?:Run|Use|Take|Put|Make|Keep|Send|Check|Add|Set|Get|Buy|Bring|Avoid|Write|Read|Book|Try|Give|Move|Open|Close|Push|Start|Stop)\b)([A-ZÀ-Ý][\w-]+)"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
@@ -77,7 +80,7 @@ _DOES_CHINESE = (
     "|是[^，]{1,8}[人的]|在[^，]{1,8}(?:上班|工作|打工|读|当|做)))"
 )
 # 安然住单位宿舍, 桂芬学的是模特步: after what is neither a time, a manner nor a thing.
-_NAME_FIRST_CHINESE = re.compile(
+_NAME_FIRST_CHINESE = lazy_pattern(
     "(?![一二三四五六七八九十两几不没也还都就又很最太更每这那哪今昨明后前上下早晚中从打平现目如以之当刚正已曾终总经常有真其自主即原大小老阿可应好至特居周月年个双第我你他她它"
     "跟和与在把给为对让被请租借搬暂独合同定是但偶本谁感突尤确的稍容忽听非倘据去])"
     rf"([\u4e00-\u9fff]{{2,3}}?)(?<![也还不很都就又全着能]){_DOES_CHINESE}"
@@ -86,11 +89,11 @@ _NAME_FIRST_CHINESE = re.compile(
 _GIVEN = frozenset(
     "伟芳娜敏静丽强磊洋勇艳杰娟涛超秀霞刚桂英华玉兰志佳琪欣怡婷雪梅琳晶莹颖倩雯萱涵妍悦思彤嘉诗梦洁瑶曼薇菲晓宇浩轩泽辰子豪博睿俊凯鹏翔峰宁安然若楠知念晨阳曦昊翰君晴月芬莲珍琴燕红丹青云帆航哲恒诚毅斌彬辉建国庆海岚蓉蕾璐媛淑慧贤德瑞祥康健柏芷亦舟阮"
 )
-_NICKNAME_FIRST = re.compile(rf"(?:阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]){_DOES_CHINESE}")
+_NICKNAME_FIRST = lazy_pattern(rf"(?:阿(?![司里拉])[\u4e00-\u9fff]|[老小][{SURNAMES}]){_DOES_CHINESE}")
 # "My wife Funmi", 我叔叔, "Funmi hates", 读书会的时间是; and what they are called: "my dog is called Biscuit", 我叔叔叫王志强.
 _SUBJECTS = tuple(
     map(
-        re.compile,
+        lazy_pattern,
         (
             rf"\W*(?i:{_MY}|(?:the|his|her)\s+)(?:[\w-]+\s+){{0,2}}?(?i:({_PEOPLE}))\b(?:,?\s+([A-ZÀ-Ý]\w+))?",
             rf"\W*{_ME}?(?:家里?)?的?({_PEOPLE_CHINESE})",
@@ -99,37 +102,53 @@ _SUBJECTS = tuple(
         ),
     )
 )
-_CALLED = re.compile(
+_CALLED = lazy_pattern(
     r"\b(?:called|named|name is|name's) ([A-ZÀ-Ý]\w+)|(?:叫做?|名叫|名字是|姓名是)([\u4e00-\u9fff]{2,3})(?![\u4e00-\u9fff])"
 )
-_CALLED_NAME = re.compile(
+_CALLED_NAME = lazy_pattern(
     rf"(?<!^)(?<![.!?] )\b(?!I\b|I'|Mrs?\b|Ms\b|Dr\b|(?i:{MONTH_NAMES}|{WEEKDAY_NAMES})\b)[A-ZÀ-Ý][\w-]+"
 )
-_CALLED_MY = re.compile(
+_CALLED_MY = lazy_pattern(
     rf"\b{_MY}(?:[\w-]+\s+){{0,2}}?({_PEOPLE})\b|{_ME}(?:家里?)?的?({_PEOPLE_CHINESE})", re.IGNORECASE
 )
-_CALLED_LOWER = re.compile(
+_CALLED_LOWER = lazy_pattern(
     r"\b(?:do|does|did|is|are|was|were|has|had|will|can)\s+([a-zà-ÿ]\w+)|\b([a-zà-ÿ]\w+)'s\b|^\W*[那这]?([\u4e00-\u9fff]{2})|([A-Za-z]\w+) ?(?=[\u4e00-\u9fff])"
 )
-_NAMES = re.compile(
+_NAMES = lazy_pattern(
     r"(?<=[a-z,;:] )(?!I\b)([A-ZÀ-Ý]\w+)|([A-Z]\w+)(?= ?[\u4e00-\u9fff])"
     r"|(?:叫做?|小名|名字是|姓名是)([\u4e00-\u9fff]{2,3}?)(?![\u4e00-\u9fff])"
 )
-_NAMES_OF_KIN = re.compile(
+_NAMES_OF_KIN = lazy_pattern(
     rf"(?:{_PEOPLE_CHINESE})(([\u4e00-\u9fff])\2|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}?(?=[在是从给跟和的说买去来，。有会也拿搬考怀嫁]|$))"
 )
-_MINE = re.compile(r"\bmine\b|我的(?=是|在|呢|则|$)", re.IGNORECASE)
-_CLAUSE_END = re.compile(
+_MINE = lazy_pattern(r"\bmine\b|我的(?=是|在|呢|则|$)", re.IGNORECASE)
+_CLAUSE_END = lazy_pattern(
     r"[.!?;:]\s+|\n+|[，。！？；：、]"
     r"|(?:,|,?\s(?:and|but|so|while|because))\s+(?=(?:I|I'm|I've|we|my|mine|he|she|his|her)\b)|,\s+(?=[A-ZÀ-Ý])"
 )
 
 # Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了.
-_SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
+_SPEAKER = lazy_pattern(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
 _LONGEST_SPEAKER = 40
 _ROLES = frozenset(
     ("user", "assistant", "system", "tool", "function", "developer", "human", "ai", "agent", "bot")
 )
+
+
+async def load() -> None:
+    """Compile the patterns, once: it takes a tenth of a second, for which no event loop should stand still."""
+    if not _compile.cache_info().currsize:
+        await asyncio.to_thread(_compile)
+
+
+@functools.cache
+def _compile() -> None:
+    """Try every pattern on what none of them fits."""
+    asks_own("x", ())
+    told_of("x", ())
+    for tries in (persons_in, subjects_of, begins_with_name):
+        tries("x")
+    names_in("é")
 
 
 def asks_own(question: str, about: Collection[str]) -> bool:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
+from octavo.util.patterns import lazy_pattern
+
 _YEARS_BACK = 10
 _NUMBERS = (
     "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
@@ -36,16 +38,16 @@ _FULL_MONTHS = "january february march april may june july august september octo
 _MONTHS = {name: number for number, name in enumerate(_FULL_MONTHS.split(), 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 MONTH_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
-_DIGITS = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})(?:\2(\d{1,2}))?(?!\d)")
-_CHINESE = re.compile(
+_DIGITS = lazy_pattern(r"(?<!\d)(\d{4})([-/.])(\d{1,2})(?:\2(\d{1,2}))?(?!\d)")
+_CHINESE = lazy_pattern(
     r"(?:(\d{4})\s*年)\s*(?:(\d{1,2})\s*月)?\s*(?:(\d{1,2})\s*[日号])?|(\d{1,2})\s*月\s*(?:(\d{1,2})\s*[日号])?"
 )
-_ENGLISH = re.compile(
+_ENGLISH = lazy_pattern(
     rf"(?:(?<![\d:.,])(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b({MONTH_NAMES})\b\.?"
     r"(?:\s+(?:the\s+)?(\d{1,2})(?:st|nd|rd|th)?\b(?![\d:]))?(?:,?\s+(?:of\s+)?(\d{4})\b)?",
     re.IGNORECASE,
 )
-_ORDINAL = re.compile(rf"\b(?:{ORDINAL_NAMES})(?= of (?:{MONTH_NAMES})\b)", re.IGNORECASE)
+_ORDINAL = lazy_pattern(rf"\b(?:{ORDINAL_NAMES})(?= of (?:{MONTH_NAMES})\b)", re.IGNORECASE)
 # 二〇一九年, 零八年, 98年, 21年3月; but 三四年 is three or four years, 20年 are twenty, and 85年的 is how old somebody is.
 _HAN_YEARS = (
     "[一二][〇零一二三四五六七八九]{3}(?=年)|(?<![百千万十第〇零一二两三四五六七八九])(?:[〇零][一二三四五六七八九]"
@@ -53,16 +55,16 @@ _HAN_YEARS = (
 )
 _SHORT_YEARS = r"(?<!\d)\d\d(?=年(?:\d|十|[一二三四五六七八九])\S?月)|(?<![\d了有])(?:0\d|[89]\d)(?=年(?![代前后多来了级的生出]))"
 YEARS_CHINESE = rf"(?:\d{{4}}|{_SHORT_YEARS}|{_HAN_YEARS})年"
-_HAN_YEAR = re.compile(_HAN_YEARS)
-_SHORT_YEAR = re.compile(_SHORT_YEARS)
-_HAN_DAY = re.compile("(?:[一二三]?十[一二三四五六七八九]?|[一二三四五六七八九])(?=[月日号])")
+_HAN_YEAR = lazy_pattern(_HAN_YEARS)
+_SHORT_YEAR = lazy_pattern(_SHORT_YEARS)
+_HAN_DAY = lazy_pattern("(?:[一二三]?十[一二三四五六七八九]?|[一二三四五六七八九])(?=[月日号])")
 HAN_NUMBERS = "〇零一二两三四五六七八九十"
 #: A count; of 三四天 nobody knows which.
 HAN_COUNT = r"(?:\d{1,3}|[一二三四五六七八九]?十[一二三四五六七八九]?|[一二两三四五六七八九])"
-_YEAR = re.compile(r"(?<!\d)((?:19|20)\d\d)(?!\d)")
+_YEAR = lazy_pattern(r"(?<!\d)((?:19|20)\d\d)(?!\d)")
 # A month's name that is also another word counts only beside a number or after one of these.
 _DOUBTFUL = ("may", "march", "mar", "jan", "sep", "dec", "jun")
-_LEADS_TO_MONTH = re.compile(
+_LEADS_TO_MONTH = lazy_pattern(
     r"\b(?:in|of|on|during|since|until|till|by|before|after|last|next|this|early|late|mid)\s+$", re.IGNORECASE
 )
 
@@ -228,7 +230,7 @@ def _units(unit: str, n: int) -> _MakeSpan:
 
 
 _RELATIVE: list[tuple["re.Pattern[str]", _MakeSpan]] = [
-    (re.compile(pattern, re.IGNORECASE), make)
+    (lazy_pattern(pattern, re.IGNORECASE), make)
     for pattern, make in (
         (r"\b(?:today|this (?:morning|afternoon|evening)|tonight)\b|今天|今早|今晚|刚才", _units("day", 0)),
         (r"(?<!before )\b(?:yesterday|last night)\b|昨天|昨晚|昨日", _units("day", -1)),

@@ -15,20 +15,21 @@ from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.traditional import simplify
+from octavo.util.patterns import lazy_pattern
 
-_NOT = re.compile(r"\b(can|do|does|did|is|was|could|would|have|has) not\b")
+_NOT = lazy_pattern(r"\b(can|do|does|did|is|was|could|would|have|has) not\b")
 # "shes at the bank", "cant stand it", as people type them
-_BARE = re.compile(
+_BARE = lazy_pattern(
     r"\b(?:(can|don|doesn|didn|isn|wasn|couldn|wouldn|haven|hasn)(t)|(i)(m)|(i|we|they)(ve)|(he|she|that|what|where|who|when|how)(s))\b"
 )
-_END = re.compile(r"[.,;:!?)\"]+(?=\s|$)")  # what may stand right behind a word
+_END = lazy_pattern(r"[.,;:!?)\"]+(?=\s|$)")  # what may stand right behind a word
 SURNAMES = "赵钱孙李周吴郑王冯陈蒋沈韩杨朱秦许何吕施张孔曹严华金魏陶姜戚谢邹苏潘葛范彭鲁韦马方任袁柳鲍史唐费廖岑薛贺倪汤罗毕郝安常乐于傅卞齐康伍余顾孟黄穆萧尹姚邵汪毛米戴宋庞熊纪舒项祝董梁杜阮蓝闵季贾江童郭梅林钟徐邱骆高夏蔡田樊胡凌霍万柯卢莫房丁邓洪石崔龚程裴陆翁段侯武刘景詹龙叶黎白蒲卓蒙乔谭温庄柴聂游简曾关岳司欧裘路尤涂甘瞿阎"
 # "I'm Lorcan, I mend organs", 我是岑若楠，: nothing else in them says that it is a name.
-_NAMED = re.compile(
+_NAMED = lazy_pattern(
     rf"\b(?:I'?m|I am|The user is) [A-ZÀ-Ý][a-zß-ÿ]+(?=[,.!]|$)|(?:我是|用户是|本人)(?:[{SURNAMES}][\u4e00-\u9fff]{{1,2}}|[小老阿][{SURNAMES}])(?![\u4e00-\u9fff])"
 )
 # "I'm 68", "she is 82 and her eyes are failing": nothing else in them says that it is an age.
-_AGED = re.compile(
+_AGED = lazy_pattern(
     r"\b(?:i'?m|he'?s|she'?s|am|is|are|be|turn(?:s|ed|ing)?|pushing)(?: (?:only|just|nearly|almost|now|already|about))? "
     r"(?:\d{1,2}|(?:\w+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty)(?:-\w+)?|eleven|twelve)"
     r"(?=\s*(?:[,.!;]|$)|\s+(?:and|but|now|so|in|this|next|on|years?)\b)",

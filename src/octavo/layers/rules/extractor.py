@@ -1,5 +1,6 @@
 """Facts found by rules and compared with what is known: no model, no network, the same answer every time."""
 
+import asyncio
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
@@ -50,6 +51,7 @@ _BARE = (
     (ENGLISH.BARE_TRAIT, "personality"),
     (ENGLISH.BARE_LANGUAGE, "ability"),
 )
+_compiled: set[bool] = set()  # whether of texts in Chinese, and of others
 _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
 
@@ -72,7 +74,13 @@ class RuleExtractor:
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What to do with each fact of the text, in its order."""
-        return await run_in_turns(_deciding(text, known, owner_type, at))
+        chinese = has_han(text)
+        if chinese in _compiled:
+            return await run_in_turns(_deciding(text, known, owner_type, at))
+        # The first text of a language compiles its patterns, for which no event loop should stand still.
+        decided = await asyncio.to_thread(decide, text, known, owner_type=owner_type, at=at)
+        _compiled.add(chinese)
+        return decided
 
     async def close(self) -> None:
         """Nothing to close."""

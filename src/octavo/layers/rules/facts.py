@@ -25,6 +25,7 @@ from octavo.kernel.terms.topics import topic_name, topics
 from octavo.kernel.text import fold
 from octavo.layers.rules.festivals import FESTIVAL_NAMES
 from octavo.layers.values import Layer
+from octavo.util.patterns import lazy_pattern
 
 #: What people tell of themselves only, what they mostly tell of themselves, and what they have.
 PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip
@@ -35,7 +36,7 @@ _LASTING = frozenset({"work", "education", "skills", "language", "family", "home
 _PASSING = frozenset({"purchase", "travel", "appointment", "event", "delivery", "gift", "money", "commute", "business"})  # fmt: skip
 _CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
 _BESIDES = re.compile(r",| (?:after|since|when|because|while|until|before|from|for|with)\b")
-_ON_THE_WAY = re.compile(
+_ON_THE_WAY = lazy_pattern(
     r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b|\b(?:speak|spoken?) (?:to|with)\b|\d degrees\b|(?<=[一二两三四五六七八九几])百度|佛山|[骑坐开乘搭].{1,6}上下?班|上下?班路上"
 )
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
@@ -84,13 +85,13 @@ class RuleTable:
         """Called once for each pattern, which is an attribute like others from then on."""
         if name.startswith("_") or name not in self._texts:
             raise AttributeError(f"the table has no pattern {name}")
-        pattern = self.__dict__[name] = re.compile(self._texts[name], self._flags)
+        pattern = self.__dict__[name] = lazy_pattern(self._texts[name], self._flags)
         return pattern
 
     @cached_property
     def facts(self) -> list[FactPattern]:
         """The ways to state a fact, in their order."""
-        return [FactPattern(re.compile(text, self._flags), *of) for text, *of in self._stated]
+        return [FactPattern(lazy_pattern(text, self._flags), *of) for text, *of in self._stated]
 
     def pairs(self, name: str) -> dict[str, str]:
         """A list of words that are written as `this:that`."""

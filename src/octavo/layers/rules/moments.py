@@ -23,10 +23,11 @@ from octavo.kernel.terms.dates import (
 )
 from octavo.layers.rules.facts import COMMON
 from octavo.layers.rules.festivals import FESTIVAL_NAMES, festival_day, lunar_day
+from octavo.util.patterns import lazy_pattern
 
 _HOURS = {part: int(hour) for part, hour in COMMON.pairs("HOURS").items()}
 _LATER_HALF = frozenset(COMMON.words["LATER_HALF"])
-_FESTIVAL = re.compile(FESTIVAL_NAMES)
+_FESTIVAL = lazy_pattern(FESTIVAL_NAMES)
 _YEARS = {"大前年": -3, "前年": -2, "去年": -1, "今年": 0, "明年": 1, "后年": 2, "last year": -1, "this year": 0, "next year": 1}  # fmt: skip
 _SEASONS = {"春": "3月", "夏": "6月", "秋": "9月", "冬": "12月"}
 _LUNAR_MONTHS = {"正": 1, "冬": 11, "腊": 12, "": 1}
@@ -262,7 +263,7 @@ def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> DayRange
 
 #: What `relative_spans` does not read: days to come, and those that the rest of a clause tells whether they are to come.
 _DAYS: list[tuple["re.Pattern[str]", _MakeSpan]] = [
-    (re.compile(pattern), make)
+    (lazy_pattern(pattern), make)
     for pattern, make in (
         ("大后天", _units("day", 3)),
         ("后[天儿]|day after tomorrow", _units("day", 2)),

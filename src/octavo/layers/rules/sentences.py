@@ -6,18 +6,19 @@ from typing import NamedTuple
 
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH
 from octavo.layers.values import OwnerType
+from octavo.util.patterns import lazy_pattern
 
 MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
 LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 _AS_TYPED = str.maketrans("‘’`０１２３４５６７８９", "'''0123456789")
-_ASKED = re.compile(r"[?？]\W{0,7}$")
+_ASKED = lazy_pattern(r"[?？]\W{0,7}$")
 _KEPT_END = frozenset("\"'+#%")
 _OPENED_BY = dict(zip(")）]］」』】》〉”", "(（[［「『【《〈“", strict=True))
 _I = re.IGNORECASE
 _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
-    (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
+    (lazy_pattern(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
         (rf"(at (?:an?|my|our|the|his|her|their) (?:\w+ )?{ENGLISH.KIN.pattern})'s (?=in |near |for |on |last |this )", r"\1's place "),
         (r"(we|they|you)ve", r"\1 have"), (r"(they|you)re", r"\1 are"), (r"(he|she|that)s", r"\1's"), (r"ill (?=(?:be|have|never|always|take|go|need|get)\b)", "I will "), (r"id (?=(?:rather|love|like|say|be|describe|prefer|never|always|choose)\b)", "I would "), (r"^were (?=(?:an?|the|from|in|off|both|not|vegan|\w+(?:ing|ers|ians))\b)", "we are "), (r"my (name|birthday|number|mobile|email|job|address|surname|car|phone)s (?!are|were|and|have|is)(?=\w)", r"my \1 is "), (r"((?:^|(?:my|our|the) )(?:mum|mom|mam|dad|wife|husband|hubby|partner|gf|bf|nan|gran|missus|boyfriend|girlfriend|other half|mother|father))s (?=(?:an?|the|got|not|been|from|in|at|on|called|named|vegan|vegetarian|allergic|\d+|\w+ing)\b)", r"\1's "),
@@ -41,7 +42,7 @@ _SAID_SHORT = (
     (ENGLISH.HERE, r"I am a \g<what>, "),
     (ENGLISH.BOTH_OF_US, "we "),
     (ENGLISH.ASIDE_HOW, r"\g<did> \g<how> "),
-    (re.compile(r"^(?=new (?:job|role|course|place|contract) )", _I), "my "),
+    (lazy_pattern(r"^(?=new (?:job|role|course|place|contract) )", _I), "my "),
     (ENGLISH.COLON_NAMES, r"\g<own> called "),
     (ENGLISH.MY_LIST, r"\g<own> are "),
     (ENGLISH.ALWAYS, r"I \g<how> have \g<what>"),
@@ -86,7 +87,7 @@ _SAID_SHORT = (
         lambda match: f"my {re.sub('.*number', 'phone number', match['key'] or match['same'])} is ",
     ),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
-    (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
+    (lazy_pattern(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
     (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
@@ -99,11 +100,11 @@ _SAID_SHORT = (
     (ENGLISH.RATHER_CALLED, r"my name is \g<name>"),
     (ENGLISH.NAMED_HERE, r"my name is \g<name>"),
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
-    (re.compile("^born ", _I), "I was born "),
+    (lazy_pattern("^born ", _I), "I was born "),
     (ENGLISH.WAS_SO, lambda match: f"I was {match['done'].lower()} "),
-    (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
+    (lazy_pattern(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
     (
-        re.compile(
+        lazy_pattern(
             r"^been (?!there|here|ages|great|good|fun|nice|ok|an? (?:\w+ )?(?:day|week|month|year|while|time|morning|night)\b)(?=\w)",
             _I,
         ),
@@ -126,21 +127,24 @@ _TWO_IN_ONE = (
     (ENGLISH.TOO_HAS, r"\g<am>, I have "),
     (ENGLISH.STILL, ", I am "),
     (
-        re.compile(r"\b(I am \d{1,3})(?:,? (?=from |an? |\w+ing )|,? and (?=in |at |from |an? ))", _I),
+        lazy_pattern(r"\b(I am \d{1,3})(?:,? (?=from |an? |\w+ing )|,? and (?=in |at |from |an? ))", _I),
         r"\1, I am ",
     ),
-    (re.compile(rf"\b(I am \d{{2,3}}), (?=(?:[\w-]+ )?{ENGLISH.JOBS.pattern}\b)", _I), r"\1, I am a "),
+    (lazy_pattern(rf"\b(I am \d{{2,3}}), (?=(?:[\w-]+ )?{ENGLISH.JOBS.pattern}\b)", _I), r"\1, I am a "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
     (ENGLISH.FOR_JOB, r"\g<did>, I have a job "),
     (ENGLISH.MY_PLACE, r"\g<did>, I live in "),
-    (re.compile(r"(?<= by day),? (?:and |but )?(?=(?!and |but |\w+ing )[\w' -]+ by night)", _I), ", I am a "),
+    (
+        lazy_pattern(r"(?<= by day),? (?:and |but )?(?=(?!and |but |\w+ing )[\w' -]+ by night)", _I),
+        ", I am a ",
+    ),
     (ENGLISH.BORN_TOO, r"\g<did>, I was "),
     (ENGLISH.AND_IS, r"\1\2, I am "),
     (ENGLISH.AND_IS, r"\1\2, I am "),
     (ENGLISH.OTHER_TOO, r"\g<is>, \g<who> is "),
     (ENGLISH.I_TOO, r"\g<did>, \g<who> "),
     (ENGLISH.LIVES_WITH, r"\g<live>, \g<who> live "),
-    (re.compile(r"\bI am a (?=(?!one|eu|u[nst]i)[aeiou])", _I), "I am an "),
+    (lazy_pattern(r"\bI am a (?=(?!one|eu|u[nst]i)[aeiou])", _I), "I am an "),
 )
 
 
