@@ -408,6 +408,20 @@ async def test_a_session_that_holds_what_waits(engine, url):
         assert await found(store, "fox") == []
 
 
+async def test_reindex_beside_a_session_that_removes(engine, url):
+    """A rebuild waits for who is removing an indexed record, so that no entry of it is left."""
+    async with open_store(url) as store, AsyncSession(engine) as session:
+        await store.apply([Add([note(n, f"fox number{n}") for n in range(3)])])
+        await store.reindex("messages")
+        await SQLAlchemyStore(session).apply([Remove(Query(collection="messages", ids=("n1",)))])
+        rebuild = asyncio.create_task(store.reindex("messages"))
+        await asyncio.wait([rebuild], timeout=0.5)
+        await session.commit()
+        await rebuild
+        lexicon = await store.verify("messages")
+        assert (lexicon.records, lexicon.missing, lexicon.stray) == (2, (), 0)
+
+
 async def test_reindex_inside_a_session(engine, url):
     """A session may reindex what it has written, and what it has committed."""
     async with AsyncSession(engine) as session:

@@ -232,7 +232,8 @@ def _entries_of(rows: Sequence[Row]) -> Script[list[IndexedRecord]]:
 def _queue_some(index: SqlTermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
     """Have some records wait as if they were new; answer where to go on, and how many they were."""
     rows = yield Fetch(
-        f"SELECT rowno FROM {index.table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}"
+        f"SELECT rowno FROM {index.table.name} WHERE rowno > {int(after)} "
+        f"ORDER BY rowno LIMIT {int(most)}{index.as_queued}"
     )
     if rows:
         yield from index.queue([row[0] for row in rows])

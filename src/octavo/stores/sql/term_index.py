@@ -91,6 +91,8 @@ class SqlTermIndex:
     late: tuple[str, str]
     #: The test of one record, by its number, for waiting.
     waits: str
+    #: What a select of records that are to wait ends with, to come after whoever is removing them.
+    as_queued = ""
     #: What a select of claimed records ends with, to read them as they were when claimed.
     as_claimed = ""
     #: Whether the same words of all tenants are found together, so that those of one take a tag as well.

@@ -21,6 +21,8 @@ class PostgreSQLTerms(SqlTermIndex):
     A number in the queue is locked while it is indexed, or removed: who comes second sees what the first has done.
     """
 
+    as_queued = " FOR KEY SHARE"
+
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
         # OFFSET 0 keeps the planner from reading the whole table to find a few numbers of it.
