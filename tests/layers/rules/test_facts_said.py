@@ -109,7 +109,7 @@ def test_the_sentences_of_the_measure_are_read(language: str) -> None:
         ("我离开了讲台，现在修复老摩托", ["用户离开了讲台", "用户现在修复老摩托"]),
         ("我下围棋，打桥牌", ["用户下围棋", "用户打桥牌"]),
         ("我五十一岁，一个人住在桂林", ["用户五十一岁", "用户一个人住在桂林"]),
-        ("Shellfish makes my throat swell up", ["Shellfish makes their throat swell up"]),
+        ("Shellfish makes my throat swell up", ["Shellfish makes the user's throat swell up"]),
         ("全家都很难过", ["用户全家都很难过"]),
         ("我们一家住在泉州", ["用户一家住在泉州"]),
         (

@@ -35,3 +35,20 @@ def test_what_somebody_else_has_is_not_the_users(text: str) -> None:
     assert not any(
         one.content.startswith("The user has") for one in decide(text, [], owner_type="user", at=NOW)
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("we're off to Gdansk for my cousin's wedding in May", ["The user is off to Gdansk for their cousin's wedding in May"]),
+        ("my uncle's painting the hall", ["The user's uncle is painting the hall"]),
+        ("new address is 3 Harbour Row, Whitby", ["The user's address is 3 Harbour Row, Whitby"]),
+        ("born and raised in Accra", ["The user grew up in Accra"]),
+        ("Ines (my aunt) works at the harbour", ["The user's aunt Ines works at the harbour"]),
+        ("I can't stand liver and olives make me gag", ["The user can not stand liver"]),
+        ("the vet put our dog on a diet", ["the vet put the user's dog on a diet"]),
+        ("I teach pilates on weekends", ["The user teaches pilates on weekends"]),
+    ],
+)  # fmt: skip
+def test_english_is_put_in_the_third_person_as_it_was_meant(text: str, kept: list[str]) -> None:
+    assert [one.content for one in decide(text, [], owner_type="user", at=NOW)] == kept

@@ -35,6 +35,7 @@ _THIRD_PERSON = (
     (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
     (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:[Ii] am|we are)\b"), "they are"), (re.compile(r"\b[Ii] was\b"), "they were"), (re.compile(r"\b(?:[Ii]|we)\b(?!\.)"), "they"),
 )  # fmt: skip
+_OWNER_SAID = re.compile(r"\b(?:(?P<own>my|our)|me|us)\b(?!\.)", _I)
 _WISH = "the user wants: "
 DETAILS = (" (", ")")
 #: What somebody does without saying when is what they do.
@@ -259,7 +260,7 @@ class EnglishReader(ClauseReader):
             return self.of_owners(plain(bare.split()[0]), statement.slots, said, bare)
         if not ENGLISH.OWNERS_OWN.search(bare) or ENGLISH.THINKS_SO.search(bare):
             return []
-        return [StatedFact("profile", "preference", self.in_third_person(bare), {f"says:{plain(bare)}": YES})]
+        return [StatedFact("profile", "preference", self._naming_owner(bare), {f"says:{plain(bare)}": YES})]
 
     def _of_owners(self, clause: str, subject: ClauseSubject, after: str) -> list[StatedFact]:
         """My X …: what is said of the owner's people and things."""
@@ -368,6 +369,13 @@ class EnglishReader(ClauseReader):
             text = pattern.sub(other, text)
         return text
 
+    def _naming_owner(self, text: str) -> str:
+        """The same of a text whose subject is somebody else: "the doctor put the user on metformin"."""
+        name = self.name[0].lower() + self.name[1:]
+        return self.in_third_person(
+            _OWNER_SAID.sub(lambda match: f"{name}'s" if match["own"] else name, text, count=1)
+        )
+
     def third_person(self, clause: str) -> str:
         """ "The user keeps bees" of "I keep bees"; what has no subject follows a colon."""
         clause = expanded(clause)
@@ -382,7 +390,7 @@ class EnglishReader(ClauseReader):
         """The clause as a statement of its own."""
         start = self.after_fillers(clause)
         if subject is None:
-            return self.in_third_person(clause[start:])
+            return self._naming_owner(clause[start:])
         before, after = clause[start : subject.start].strip(" ,"), clause[subject.end :].strip()
         if subject.possessive:
             content = f"{self.name}'s {self.in_third_person(after)}"

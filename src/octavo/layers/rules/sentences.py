@@ -24,7 +24,7 @@ _CONTRACTED = tuple(
         (r"(we|they|you)ve", r"\1 have"), (r"(they|you)re", r"\1 are"), (r"(he|she|that)s", r"\1's"), (r"ill (?=(?:be|have|never|always|take|go|need|get)\b)", "I will "), (r"id (?=(?:rather|love|like|say|be|describe|prefer|never|always|choose)\b)", "I would "), (r"^were (?=(?:an?|the|from|in|off|both|not|vegan|\w+(?:ing|ers|ians))\b)", "we are "), (r"my (name|birthday|number|mobile|email|job|address|surname|car|phone)s (?!are|were|and|have|is)(?=\w)", r"my \1 is "), (r"((?:^|(?:my|our|the) )(?:mum|mom|mam|dad|wife|husband|hubby|partner|gf|bf|nan|gran|missus|boyfriend|girlfriend|other half|mother|father))s (?=(?:an?|the|got|not|been|from|in|at|on|called|named|vegan|vegetarian|allergic|\d+|\w+ing)\b)", r"\1's "),
         (r"^((?:my|our|the) (?:[\w-]+ )?[\w-]+)'s (?=\w+(?:$|,))", r"\1 is "), ("can(?:'t|not|nae)", "can not"), ("dinnae", "do not"), (r"(did|is|was|has|would|could)nae", r"\1 not"), (r"bin (?=\w+ing\b)", "been "), (r"(i|we) (?:am|are) (belong|know|own|prefer|understand)ing", r"\1 \2"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), ("ive", "I have"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|\w+ing)\b|(?-i:[A-Z])\w+(?:an|ish|ese)(?:$|,| and\b)|(?:important|better|worse|awful|fine|expensive|ill|sick|single|divorced|engaged|autistic|deaf|blind|mad|keen)(?:$|,| (?:to|for|with|about|of|at|in|on|and|but|so|now)\b))", r"\1 is "), (r"((?:my|our|the) (?:[\w-]+ )?\w+)'s (?=been\b|(?:just |recently |already )?(?:got|had|\w+ed|gone|left|put|lost|bought|taken|given) (?:the|an?|my|our|me|us|to|in|\d)\b)", r"\1 has "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|vegan|vegetarian|diabetic|married|retired|pregnant|gone|\d+|(?!{ENGLISH.THINGS_IN_ING.pattern})\w+ing)\b|(?-i:[A-Z])\w+(?:an|ish|ese)(?:$|,| and\b)|(?:important|better|worse|awful|fine|expensive|ill|sick|single|divorced|engaged|autistic|deaf|blind|mad|keen)(?:$|,| (?:to|for|with|about|of|at|in|on|and|but|so|now)\b))", r"\1 is "), (r"((?:my|our|the) (?:[\w-]+ )?\w+)'s (?=been\b|(?:just |recently |already )?(?:got|had|\w+ed|gone|left|put|lost|bought|taken|given) (?:the|an?|my|our|me|us|to|in|\d)\b)", r"\1 has "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), (r"(\w+ing|work|school|everything)'s (?=(?:not|my|the|an?|\w+ing)\b)", r"\1 is "), ("im", "I am"), (r"(\w+) n (?=(?:i|my|me|our)\b)", r"\1 and "), (r"(i|we|they|you) r (?=\w)", r"\1 are "), (r"^me,? (?=i (?:no|can|do|am|have|will)\b)", ""), (r"(i have|i am having) (\d\d) years(?: old)?(?=,|$)", r"I am \2 years old"), (r"(i|we) no (?:dey |de )?(?!longer|one|matter)(?=[a-z]{3})", r"\1 do not "), ("fave?", "favourite"), (r"(favou?rite \w+ is) that (?=\w+ \w)", r"\1 the "), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
@@ -42,7 +42,12 @@ _SAID_SHORT = (
     (ENGLISH.HERE, r"I am a \g<what>, "),
     (ENGLISH.BOTH_OF_US, "we "),
     (ENGLISH.ASIDE_HOW, r"\g<did> \g<how> "),
-    (lazy_pattern(r"^(?=new (?:job|role|course|place|contract) )", _I), "my "),
+    (
+        lazy_pattern(
+            r"^(?=new (?:job|role|course|place|contract|address|number|phone|car|boss|flat|house) )", _I
+        ),
+        "my ",
+    ),
     (ENGLISH.COLON_NAMES, r"\g<own> called "),
     (ENGLISH.MY_LIST, r"\g<own> are "),
     (ENGLISH.ALWAYS, r"I \g<how> have \g<what>"),
@@ -60,6 +65,8 @@ _SAID_SHORT = (
     (ENGLISH.NOT_THAT_ONE, r"I avoid \g<what>"),
     (ENGLISH.WOULD_NOT, r"I avoid \g<what>"),
     (ENGLISH.APPOSED, r"\g<who> (\g<aside>) "),
+    (ENGLISH.WHO_IN_BRACKETS, r"\g<who> \g<name> "),
+    (lazy_pattern("^(?:I was )?born and (?:raised|bred) ", _I), "I grew up "),
     (ENGLISH.EACH_TIME, r"I have \g<what> \g<when>"),
     (ENGLISH.BEING, lambda match: f"I {_DOES[match['ing'].lower()]} {match['rest']}, "),
     (ENGLISH.KEY_LINE, r"my \g<key> is "),
@@ -116,6 +123,7 @@ _SAID_SHORT = (
     (ENGLISH.CALLED, "my name is "),
 )
 _TWO_IN_ONE = (
+    (lazy_pattern(r" and (?=[\w-]+(?: \w+)? (?:makes?|gives?) me )", _I), "; "),
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
     (ENGLISH.ONLY_NOW, r"\g<did>, I only \g<verb> "),
     (ENGLISH.TWO_DATED, r"\g<did>, \g<who> \g<verb> "),
