@@ -15,8 +15,7 @@ from octavo.cli import option
 from octavo.cli.command import CommandCall, as_command, pluralize, root
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
-from octavo.kernel.ports import Embedder, Store
-from octavo.stores import open_store
+from octavo.kernel.ports import Embedder
 from octavo.util.file_modes import open_file
 from octavo.util.secrets import mask_url
 
@@ -127,7 +126,7 @@ async def recall_command(
     if lang or way or misses:
         raise ConfigError("--lang, --path and --misses belong to --everyday")
     # Loaded here, so that the other commands need not wait for what only this one uses.
-    from octavo.measure import Trial, load, new_tenant, summary
+    from octavo.measure import Trial, load, new_tenant, open_measured, summary
 
     if vectors and not embedder:
         raise ConfigError("--vectors needs --embedder, which makes the vectors")
@@ -145,7 +144,7 @@ async def recall_command(
             async with _open_embedder(embedder, data.messages + data.questions) as opened:
                 for url in urls:
                     async with (
-                        _open_store(url, opened, vectors) as store,
+                        open_measured(url, opened, vectors) as store,
                         Trial(store, data, seed=seed, tenant=tenant) as trial,
                     ):
                         where = f" {mask_url(url)}" if len(urls) > 1 else ""
@@ -205,22 +204,6 @@ async def _open_embedder(spec: str | None, texts: int) -> AsyncIterator[Embedder
     finally:
         if embedder is not None:
             await embedder.close()
-
-
-@asynccontextmanager
-async def _open_store(url: str, embedder: Embedder | None, vectors: str | None) -> AsyncIterator[Store]:
-    async with open_store(url) as store:
-        if embedder is None:
-            yield store
-            return
-        from octavo.vectors import open_vectors
-        from octavo.wraps import Indexed
-
-        async with (
-            open_vectors(vectors or "memory://") as index,
-            Indexed(store, index, embedder, owned=False) as indexed,
-        ):
-            yield indexed
 
 
 def _say_one(call: CommandCall, result: _Result) -> None:
