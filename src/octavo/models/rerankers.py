@@ -4,10 +4,9 @@ They are slower and, if they know what people talk about, better judges than wor
 best hits only (`octavo.wraps.reranked`).
 """
 
-import asyncio
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -86,8 +85,6 @@ class LocalReranker:
 
     def __init__(self, model: str) -> None:
         self.name = f"fastembed:{model}"
-        self._thread: ThreadPoolExecutor | None = None
-        self._closed = False
         self._model: FolderModel | _HubCrossEncoder
         if model.startswith(("/", ".", "~")):
             require_package("onnxruntime", "fastembed")
@@ -98,19 +95,11 @@ class LocalReranker:
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """One score for each text."""
-        if self._closed:
-            raise ModelError(f"the re-ranker {self.name!r} was closed")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-reranker")
-        given = _shorten(question, texts)
-        with translate_errors(f"the re-ranker {self.name!r} failed"):
-            found = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._score, given[0], given[1:]
-            )
-        return _check_scores(found, len(texts), f"the re-ranker {self.name!r} failed")
+        given, called = _shorten(question, texts), f"the re-ranker {self.name!r}"
+        found = await self._model.run(called, partial(self._score, given[0], given[1:]))
+        return _check_scores(found, len(texts), f"{called} failed")
 
     def _score(self, question: str, texts: list[str]) -> list[float]:
-        self._model.load()
         placed: dict[int, float] = {}
         most = 1 if self._model.quantized_by_batch() else _BATCH
         for batch in batches([tokens_at_most(text) for text in texts], most, _BATCH_TOKENS):
@@ -120,11 +109,7 @@ class LocalReranker:
 
     async def close(self) -> None:
         """Let go of the model and its thread; a second call does nothing."""
-        self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await asyncio.to_thread(thread.shutdown, cancel_futures=True)
-        self._model.unload()
+        await self._model.close()
 
 
 class _HubCrossEncoder(Model):
