@@ -17,6 +17,7 @@ from octavo.config.settings import (
     Telemetry,
     Vault,
     Vector,
+    secrets_of,
     shown_settings,
     template,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "load_settings",
     "local_path",
     "resolve_settings",
+    "secrets_of",
     "shown_settings",
     "template",
 ]

@@ -8,9 +8,11 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from octavo.errors import Conflict, NotFound, StoreUnavailable
 from octavo.kernel.codec import is_name
@@ -23,23 +25,26 @@ _PAUSE_SECONDS = 0.02
 T = TypeVar("T")
 
 
-class Entity(msgspec.Struct, frozen=True, rename="camel"):
-    """Somebody or something, and what was observed of it."""
+@dataclass(config=ConfigDict(populate_by_name=True))
+class Entity:
+    """Somebody or something."""
 
-    name: str
-    entity_type: str
-    observations: list[str]
+    name: Annotated[str, Field(description="The name of the entity")]
+    entityType: Annotated[str, Field(description="The type of the entity")]  # noqa: N815 - their spelling
+    observations: Annotated[list[str], Field(description="What was observed of it")]
 
 
-class Relation(msgspec.Struct, frozen=True, rename={"from_": "from", "relation_type": "relationType"}):
+@dataclass(config=ConfigDict(populate_by_name=True))
+class Relation:
     """How one entity stands to another; neither need be known."""
 
-    from_: str
-    to: str
-    relation_type: str
+    from_: Annotated[str, Field(alias="from", description="The name of the entity where the relation starts")]
+    to: Annotated[str, Field(description="The name of the entity where the relation ends")]
+    relationType: Annotated[str, Field(description="The type of the relation, in active voice")]  # noqa: N815
 
 
-class KnowledgeGraph(msgspec.Struct, frozen=True):
+@dataclass
+class KnowledgeGraph:
     """Entities and relations, each in the order in which they were made."""
 
     entities: list[Entity]
@@ -65,7 +70,7 @@ class Graph:
         needle = query.lower()
 
         def holds(entity: Entity) -> bool:
-            texts = (entity.name, entity.entity_type, *entity.observations)
+            texts = (entity.name, entity.entityType, *entity.observations)
             return any(needle in text.lower() for text in texts)
 
         graph = await self.read()
@@ -209,7 +214,7 @@ def _key(*parts: str) -> str:
 
 
 def _edge_key(edge: Relation) -> str:
-    return _key(edge.from_, edge.to, edge.relation_type)
+    return _key(edge.from_, edge.to, edge.relationType)
 
 
 def _kind(word: str) -> str:
@@ -221,10 +226,10 @@ def _node(key: str, entity: Entity, scope: Scope) -> Record:
     return Record(
         collection=NODES,
         id=key,
-        kind=_kind(entity.entity_type),
+        kind=_kind(entity.entityType),
         scope=scope,
         text=entity.name,
-        data={"entity_type": entity.entity_type, "observations": entity.observations},
+        data={"entity_type": entity.entityType, "observations": entity.observations},
         metadata={"version": 1},
     )
 
@@ -234,8 +239,8 @@ def _entity(record: Record) -> Entity:
 
 
 def _edge(key: str, edge: Relation, scope: Scope) -> Record:
-    data = {"from": edge.from_, "to": edge.to, "relation_type": edge.relation_type}
-    return Record(collection=EDGES, id=key, kind=_kind(edge.relation_type), scope=scope, data=data)
+    data = {"from": edge.from_, "to": edge.to, "relation_type": edge.relationType}
+    return Record(collection=EDGES, id=key, kind=_kind(edge.relationType), scope=scope, data=data)
 
 
 def _relation(record: Record) -> Relation:

@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-import msgspec
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json, to_jsonable_python
 
-from octavo.mcp import CALLER, graph
+from octavo.mcp import CALLER
 from octavo.mcp.answers import result
-from octavo.mcp.graph import Graph
+from octavo.mcp.graph import Entity, Graph, KnowledgeGraph, Relation
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 
 
@@ -17,22 +17,6 @@ class _GraphPart(BaseModel):
     """As the official server's schemas are: other fields are let pass, and not kept."""
 
     model_config = ConfigDict(populate_by_name=True, strict=True)
-
-
-class Entity(_GraphPart):
-    """Somebody or something."""
-
-    name: str = Field(description="The name of the entity")
-    entityType: str = Field(description="The type of the entity")  # noqa: N815 - their spelling
-    observations: list[str] = Field(description="What was observed of it")
-
-
-class Relation(_GraphPart):
-    """How one entity stands to another."""
-
-    from_: str = Field(alias="from", description="The name of the entity where the relation starts")
-    to: str = Field(description="The name of the entity where the relation ends")
-    relationType: str = Field(description="The type of the relation, in active voice")  # noqa: N815
 
 
 class Addition(_GraphPart):
@@ -81,26 +65,17 @@ class Done(BaseModel):
     message: str
 
 
-class KnowledgeGraph(BaseModel):
-    """Entities and relations."""
-
-    entities: list[Entity]
-    relations: list[Relation]
-
-
 def graph_tools() -> list[Tool]:
     """The tools, in the order of the official server."""
 
     async def create_entities(entities: list[Entity]) -> Annotated[CallToolResult, Entities]:
         """Create multiple new entities in the knowledge graph; a name that is there already is left as it is."""
-        made = await _graph().create_entities(
-            [graph.Entity(each.name, each.entityType, each.observations) for each in entities]
-        )
+        made = await _graph().create_entities(entities)
         return _answer({"entities": made}, made)
 
     async def create_relations(relations: list[Relation]) -> Annotated[CallToolResult, Relations]:
         """Create multiple new relations between entities in the knowledge graph. Relations should be in active voice."""
-        made = await _graph().create_relations(_relations(relations))
+        made = await _graph().create_relations(relations)
         return _answer({"relations": made}, made)
 
     async def add_observations(observations: list[Addition]) -> Annotated[CallToolResult, Results]:
@@ -126,7 +101,7 @@ def graph_tools() -> list[Tool]:
 
     async def delete_relations(relations: list[Relation]) -> Annotated[CallToolResult, Done]:
         """Delete multiple relations from the knowledge graph."""
-        await _graph().delete_relations(_relations(relations))
+        await _graph().delete_relations(relations)
         return _confirm("Relations")
 
     async def read_graph() -> Annotated[CallToolResult, KnowledgeGraph]:
@@ -165,15 +140,11 @@ def _graph() -> Graph:
     return Graph(caller.memory.store, caller.scope)
 
 
-def _relations(given: list[Relation]) -> list[graph.Relation]:
-    return [graph.Relation(each.from_, each.to, each.relationType) for each in given]
-
-
 def _answer(structured: object, shown: object) -> CallToolResult:
     """The official server's answer: the value, and its JSON as text."""
-    text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+    text = to_json(shown, by_alias=True, indent=2).decode()
     made = result(Done(success=True, message=""), text)
-    return made.model_copy(update={"structured_content": msgspec.to_builtins(structured)})
+    return made.model_copy(update={"structured_content": to_jsonable_python(structured, by_alias=True)})
 
 
 def _confirm(what: str) -> CallToolResult:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.languages import EVERYTHING, Languages
+from octavo.models.languages import Languages
 from octavo.util.user_code import translate_errors
 from octavo.util.words import pluralize
 
@@ -81,10 +81,6 @@ class Model:
     def quantized_by_batch(self) -> bool:
         """Whether the weights are int8 with scales taken from each batch, so that its neighbours change a vector."""
         return False
-
-    def languages(self) -> Languages:
-        """What it was taught, where its name does not tell."""
-        return EVERYTHING
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:

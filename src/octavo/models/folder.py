@@ -16,7 +16,6 @@ import msgspec
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.checks import Model, check_vectors, import_package
-from octavo.models.languages import Languages
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 
@@ -56,10 +55,6 @@ class FolderModel(Model):
     def called(self) -> str:
         """What the model is called by its makers and by its folder, for what is known by name."""
         return f"{self._config.get('_name_or_path', '')} {self.path.name}"
-
-    def languages(self) -> Languages:
-        """From the tokenizer's vocabulary, where the name itself did not tell."""
-        return Languages.of_vocabulary(self._tokenizer_file.read_bytes())
 
     def fingerprint(self, *settings: object) -> str:
         """Short, and different for different files or settings, wherever the folder lies."""

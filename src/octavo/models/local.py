@@ -129,13 +129,6 @@ class FastEmbedder(LocalEmbedder):
             name = f"fastembed:{model}{prefix_mark(prefixes, family)}"
         declared = languages_of(known_as) if languages is None else Languages.of(languages)
         super().__init__(opened, name, declared or EVERYTHING, prefixes=prefixes, batch_size=batch_size)
-        self._unknown = declared is None
-
-    def reads(self, text: str) -> bool:
-        """Whether the text is in a script of the model's languages: declared, known by name or by vocabulary."""
-        if self._unknown:
-            self._languages, self._unknown = self._model.languages(), False
-        return super().reads(text)
 
 
 class HubModel(Model):

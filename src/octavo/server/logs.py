@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import msgspec
 
-from octavo.config import Settings
+from octavo.config import Settings, secrets_of
 from octavo.kernel.text import escape_controls, escape_json_controls
 from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import current_ids
@@ -25,24 +25,13 @@ class Secrets:
     """What must not be said to anybody: passwords in URLs, the keys of models, and API keys."""
 
     def __init__(self, settings: Settings) -> None:
-        vector, rerank, extraction = settings.vector, settings.rerank, settings.extraction
-        self._urls = [
-            settings.database.dsn,
-            vector.url,
-            vector.embedder,
-            vector.previous_embedder,
-            vector.base_url,
-            rerank.model,
-            rerank.base_url,
-            extraction.base_url,
-        ]
-        # Spelled as an option of a URL, since that is what is known to be secret there.
-        keys = (vector.api_key, rerank.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
-        self._urls += [f"?api_key={key}" for key in keys if key]
+        self._urls = secrets_of(settings)
+        if key := os.environ.get("OPENAI_API_KEY"):
+            self._urls.append(f"?api_key={key}")
 
     def hide(self, text: str) -> str:
         """The text without them."""
-        return mask_keys(mask_passwords(text, (url for url in self._urls if url)))
+        return mask_keys(mask_passwords(text, self._urls))
 
 
 def mask_keys(text: str) -> str:
