@@ -18,7 +18,6 @@ from octavo.util.tracing import current_ids
 access_log = logging.getLogger("octavo.access")
 _KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
 _NAMES = ("octavo", "uvicorn.error", "fastapi")
-_COLOURS = {2: 32, 3: 36, 4: 33, 5: 31}  # of a status, by its first digit: green, cyan, yellow, red
 
 
 class Secrets:
@@ -67,16 +66,12 @@ class JsonLines(Lines):
 class TerminalLines(Lines):
     """Each request as one short line for people: when, status, how long, method and route; other records with their tracebacks."""
 
-    def __init__(self, secrets: Secrets, *, colours: bool) -> None:
-        super().__init__(secrets)
-        self._colours = colours
-
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         if record.name == access_log.name and isinstance(record.args, dict):
             told = record.args
             where = self._line(f"{told.get('method', '')!s:<6} {told.get('route') or '-'}")
-            return f"{at}  {self._colour(told.get('status', 0))}  {told.get('ms', 0):>8.1f} ms  {where}"
+            return f"{at}  {told.get('status', 0)}  {told.get('ms', 0):>8.1f} ms  {where}"
         said = self._line(f"{record.levelname.lower()}  {record.name}: {record.getMessage()}")
         why = record.exc_info[1] if record.exc_info else None
         trace = "" if why is None else "".join(traceback.format_exception(why))
@@ -85,10 +80,6 @@ class TerminalLines(Lines):
     def _line(self, text: str) -> str:
         """The text as one line that cannot steer the terminal."""
         return escape_controls(self._secrets.hide(_make_printable(text)))
-
-    def _colour(self, status: Any) -> str:
-        colour = _COLOURS.get(int(status) // 100) if self._colours else None
-        return f"{status}" if colour is None else f"\x1b[{colour}m{status}\x1b[0m"
 
 
 def _make_printable(value: Any) -> Any:
@@ -100,8 +91,7 @@ def write_logs(secrets: Secrets, *, requests: bool = True, stream: IO[str] | Non
     """Send this process's logs to stderr: lines for people on a terminal, else of JSON; without `requests` only warnings and errors."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    handler.setFormatter(TerminalLines(secrets, colours=colours) if stream.isatty() else JsonLines(secrets))
+    handler.setFormatter(TerminalLines(secrets) if stream.isatty() else JsonLines(secrets))
     # At the root: what asyncio or a driver has to say may hold a password as well.
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if not isinstance(each.formatter, Lines)]
