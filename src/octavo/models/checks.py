@@ -1,8 +1,6 @@
 """What models need and what they answer, checked: packages that may be missing, texts in, vectors of unit length out."""
 
 import asyncio
-import importlib
-import importlib.util
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -169,25 +167,3 @@ def check_positive(**options: float | None) -> None:
     for name, number in options.items():
         if number is not None and not number > 0:
             raise ConfigError(f"{name} must be more than 0; got {number!r}")
-
-
-def import_package(package: str, extra: str) -> Any:
-    """An optional package, imported; where it is missing, the cure."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise _missing_package(package, extra) from error
-
-
-def require_package(package: str, extra: str) -> None:
-    """Fail at once when an optional package is not installed, without paying for its import."""
-    try:
-        found = importlib.util.find_spec(package)
-    except ValueError:  # somebody put None in sys.modules, which makes the import fail
-        found = None
-    if found is None:
-        raise _missing_package(package, extra)
-
-
-def _missing_package(package: str, extra: str) -> ConfigError:
-    return ConfigError(f"this model needs the package {package}: pip install 'octavo[{extra}]'")

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, UnionType
@@ -16,6 +15,7 @@ from octavo.models.languages import Languages
 from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
+from octavo.util.extras import import_extra
 from octavo.util.user_code import call_function, translate_errors
 from octavo.util.words import pluralize
 
@@ -133,10 +133,8 @@ def _open_named(spec: str, options: dict[str, Any]) -> Embedder:
     named, _, asked = spec.partition("?")
     kind, _, model = named.partition(":")
     if spec == _FOR_TESTS:
-        try:
-            made: Callable[..., Embedder] = importlib.import_module("octavo.testing.embedding").HashEmbedder
-        except ImportError as error:
-            raise ConfigError(f"{_FOR_TESTS} needs: pip install 'octavo[testing]'") from error
+        made: Callable[..., Embedder]
+        made = import_extra("octavo.testing.embedding", "testing", _FOR_TESTS).HashEmbedder
         return made(**_convert_options(made, options, kind))
     if kind not in SPECS:
         # Only what cannot hold a key is shown.

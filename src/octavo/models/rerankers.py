@@ -13,9 +13,10 @@ from typing import Any, Protocol
 import msgspec
 
 from octavo.errors import ConfigError, ModelError
-from octavo.models.checks import Model, batches, check_texts, import_package, require_package, tokens_at_most
+from octavo.models.checks import Model, batches, check_texts, tokens_at_most
 from octavo.models.folder import FolderModel
 from octavo.models.openai_server import OpenAIServer
+from octavo.util.extras import import_extra, require_extra
 from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 
@@ -87,10 +88,10 @@ class LocalReranker:
         self.name = f"fastembed:{model}"
         self._model: FolderModel | _HubCrossEncoder
         if model.startswith(("/", ".", "~")):
-            require_package("onnxruntime", "fastembed")
+            require_extra("onnxruntime", "fastembed")
             self._model = FolderModel(Path(model).expanduser(), pooling="none")
         else:
-            require_package("fastembed", "fastembed")
+            require_extra("fastembed", "fastembed")
             self._model = _HubCrossEncoder(model)
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -120,7 +121,7 @@ class _HubCrossEncoder(Model):
 
     def open(self) -> Any:
         """Find the model on this machine, or download it."""
-        made = import_package("fastembed.rerank.cross_encoder", "fastembed").TextCrossEncoder
+        made = import_extra("fastembed.rerank.cross_encoder", "fastembed").TextCrossEncoder
         try:
             return made(self._called)
         except ValueError as error:
