@@ -8,6 +8,8 @@ from types import MappingProxyType, UnionType
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
 from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
@@ -163,17 +165,14 @@ def _convert(name: str, value: Any, annotation: Any) -> Any:
     kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     if not isinstance(value, str) or str in kinds:
         return value
-    if bool in kinds:
-        if value.lower() not in ("true", "false", "1", "0"):
-            raise ConfigError(f"{name} is true or false; got {value!r}")
-        return value.lower() in ("true", "1")
-    for kind in (int, float):
-        if kind in kinds:
-            try:
-                return kind(value)
-            except ValueError:
-                raise ConfigError(f"{name} is a number; got {value!r}") from None
-    raise ConfigError(f"{name} cannot be given as text")
+    wanted = next((kind for kind in (bool, int, float) if kind in kinds), None)
+    if wanted is None:
+        raise ConfigError(f"{name} cannot be given as text")
+    try:
+        return msgspec.convert(value, wanted, strict=False)
+    except msgspec.ValidationError:
+        told = "true or false" if wanted is bool else "a number"
+        raise ConfigError(f"{name} is {told}; got {value!r}") from None
 
 
 def _refuse(options: dict[str, Any], kind: str) -> None:
