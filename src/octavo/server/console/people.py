@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +10,8 @@ import msgspec
 from fastapi import Response
 
 from octavo.erasing import Subject, count_owned
-from octavo.kernel.model import Cursor, Scope
-from octavo.kernel.ports import ListsNames, Store
+from octavo.kernel.model import Cursor, Query, Scope
+from octavo.kernel.ports import ListsNames, Store, list_heads
 from octavo.layers.records import Owner
 from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
 from octavo.server.console.pages import ConsoleRequest, Pages
@@ -25,7 +25,7 @@ PAGE = 50
 TALK = ("messages", EVENTS, "events")
 _PROFILE, _EPISODES, _CHANGES, _SESSIONS = 200, 30, 10, 20
 _COUNTED = 1000  # records of a collection that are counted before somebody is forgotten
-_MOST_SESSIONS = 1000  # of somebody, of which the latest are shown
+_NEWEST = 1000  # records of somebody that are looked through for their sessions
 _LAST = "\U0010ffff"
 
 
@@ -75,7 +75,7 @@ async def show_owner(page: ConsoleRequest) -> Response:
         layers.profile(**whose, limit=_PROFILE, max_bytes=most),
         layers.events(**whose, limit=_EPISODES, max_bytes=most),
         layers.logs(**whose, limit=_CHANGES, max_bytes=most),
-        sessions_by_name(layers.store, owner.scope(layers.tenant), "", _MOST_SESSIONS, talk),
+        recent_sessions(layers.store, owner.scope(layers.tenant), _SESSIONS, talk),
     )
     cards = {name: [each for each in profile if each.category == name] for name in CATEGORIES["profile"]}
     return page.render(
@@ -84,7 +84,7 @@ async def show_owner(page: ConsoleRequest) -> Response:
         cards={name: facts for name, facts in cards.items() if facts},
         episodes=episodes,
         changes=changes,
-        sessions=sorted(sessions, key=lambda one: one.last_at, reverse=True)[:_SESSIONS],
+        sessions=sessions,
         layers=LAYERS,
         categories=[each for layer in LAYERS for each in CATEGORIES[layer]],
     )
@@ -171,19 +171,45 @@ class SeenSession(msgspec.Struct, kw_only=True):
     last_at: datetime
 
 
-async def sessions_by_name(
-    store: Store, scope: Scope, after: str, limit: int, collections: Sequence[str] = TALK
-) -> list[SeenSession]:
-    """The sessions behind a name, with what each has of messages, observations and agent events."""
+async def sessions_by_name(store: Store, scope: Scope, after: str, limit: int) -> list[SeenSession]:
+    """The sessions of a tenant behind a name, with what each has of messages, observations and agent events."""
     if not isinstance(store, ListsNames):
         return []
     listed = await asyncio.gather(
-        *(store.names(each, "session", scope, after=after, limit=limit) for each in collections)
+        *(store.names(each, "session", scope, after=after, limit=limit) for each in TALK)
     )
+    found = _gather_by_name(
+        (collection, one.name, one.total, one.last)
+        for collection, names in zip(TALK, listed, strict=True)
+        for one in names
+    )
+    return sorted(found, key=lambda one: one.name)[:limit]
+
+
+async def recent_sessions(
+    store: Store, scope: Scope, limit: int, collections: Sequence[str] = TALK
+) -> list[SeenSession]:
+    """The sessions of somebody's newest records, the latest first; what is older than those is not counted."""
+    newest = await asyncio.gather(
+        *(
+            list_heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
+            for each in collections
+        )
+    )
+    found = _gather_by_name(
+        (collection, head.scope.session, 1, head.created_at)
+        for collection, page in zip(collections, newest, strict=True)
+        for head in page
+        if head.scope.session
+    )
+    return sorted(found, key=lambda one: one.last_at, reverse=True)[:limit]
+
+
+def _gather_by_name(rows: Iterable[tuple[str, str, int, datetime]]) -> Iterable[SeenSession]:
+    """The sessions of rows that say a collection, a session, how much there is of it and when it was last heard of."""
     found: dict[str, SeenSession] = {}
-    for collection, names in zip(collections, listed, strict=True):
-        for one in names:
-            seen = found.setdefault(one.name, SeenSession(name=one.name, counts={}, last_at=one.last))
-            seen.counts[collection] = one.total
-            seen.last_at = max(seen.last_at, one.last)
-    return sorted(found.values(), key=lambda one: one.name)[:limit]
+    for collection, name, count, at in rows:
+        seen = found.setdefault(name, SeenSession(name=name, counts={}, last_at=at))
+        seen.counts[collection] = seen.counts.get(collection, 0) + count
+        seen.last_at = max(seen.last_at, at)
+    return found.values()

@@ -16,7 +16,7 @@ from octavo.kernel.ports import Store, list_heads, read_page
 from octavo.kernel.text import content, spell
 from octavo.layers.reading import read_heads
 from octavo.server.console.pages import SHOWN, ConsoleRequest, Pages
-from octavo.server.console.people import begin, sessions_by_name
+from octavo.server.console.people import begin, recent_sessions, sessions_by_name
 from octavo.server.requests import After, AfterName, Body, Name, token
 from octavo.service.records import EVENTS, TURNS
 
@@ -62,8 +62,11 @@ class TimelineStep(msgspec.Struct, frozen=True, kw_only=True):
 async def list_sessions(page: ConsoleRequest) -> Response:
     """The sessions by name, each with how much there is of it and when it was last heard of."""
     asked = page.read(_SessionFilters)
-    begins = begin(asked.after, asked.name)
-    found = await sessions_by_name(page.store, _scope(page), begins, _SESSIONS + 1)
+    store, scope = page.store, _scope(page)
+    if scope.user is not None:
+        own = await recent_sessions(store, scope, _SESSIONS)
+        return page.render("sessions.html", sessions=own, following="", name="")
+    found = await sessions_by_name(store, scope, begin(asked.after, asked.name), _SESSIONS + 1)
     if asked.name:
         found = [one for one in found if one.name.startswith(asked.name)]
     following = token(Cursor(id=found[_SESSIONS - 1].name)) if len(found) > _SESSIONS else ""
