@@ -87,12 +87,7 @@ async def list_session_events(
     return await list_events(request, session, limit, after)
 
 
-@router.answers(
-    "GET",
-    "/sessions/{session:name}/turns",
-    "The newest turns of a session",
-    TurnList,
-)
+@router.answers("GET", "/sessions/{session:name}/turns", "The newest turns of a session", TurnList)
 async def list_session_turns(
     session: PathName, request: Admitted, limit: Limit = 50, after: After = None
 ) -> Response:

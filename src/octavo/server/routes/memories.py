@@ -56,13 +56,7 @@ async def query_memories(body: Question, request: Admitted) -> Response:
     return answer(told)
 
 
-@router.answers(
-    "GET",
-    "/memory/{memory_id:name}",
-    "One memory with its history",
-    MemoryWithHistory,
-    404,
-)
+@router.answers("GET", "/memory/{memory_id:name}", "One memory with its history", MemoryWithHistory, 404)
 async def get_memory(memory_id: PathName, request: Admitted, after: After = None) -> Response:
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
     layers = request.layers
@@ -103,13 +97,7 @@ async def get_profile(
     return _memories("profile", whose, found)
 
 
-@router.answers(
-    "GET",
-    f"{_OWNER}/events",
-    "What happened to somebody",
-    MemoryList,
-    404,
-)
+@router.answers("GET", f"{_OWNER}/events", "What happened to somebody", MemoryList, 404)
 async def get_event_memories(
     whose: OwnerInPath,
     request: Admitted,
@@ -164,12 +152,7 @@ async def forget_memory(
 
 
 @router.answers(
-    "POST",
-    f"{_OWNER}/allow/{{memory_id:name}}",
-    "Let a rejected fact be learnt again",
-    Allowed,
-    404,
-    409,
+    "POST", f"{_OWNER}/allow/{{memory_id:name}}", "Let a rejected fact be learnt again", Allowed, 404, 409
 )
 async def allow_memory(whose: OwnerInPath, memory_id: PathName, request: Admitted) -> Response:
     """Lift what `forever` did when the memory was forgotten; it stays forgotten, until a text says it again."""
@@ -199,13 +182,7 @@ async def get_memory_log(memory_id: PathName, request: Admitted, asked: LogFilte
     return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(rows.following)))
 
 
-@log_router.answers(
-    "GET",
-    f"{_OWNER}/logs",
-    "What was done to somebody's memories",
-    LogList,
-    404,
-)
+@log_router.answers("GET", f"{_OWNER}/logs", "What was done to somebody's memories", LogList, 404)
 async def get_owner_log(whose: OwnerInPath, request: Admitted, asked: LogFilters) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
     rows = await request.layers.logs(**whose, **asked)
@@ -219,14 +196,7 @@ async def undo_change(log_id: PathName, request: Admitted, body: Undoing | None 
     return answer(await request.layers.undo(log_id, reason, user_id=request.user_id()))
 
 
-@log_router.answers(
-    "POST",
-    f"{_OWNER}/undo",
-    "Undo many changes of somebody",
-    Undone,
-    404,
-    409,
-)
+@log_router.answers("POST", f"{_OWNER}/undo", "Undo many changes of somebody", Undone, 404, 409)
 async def undo_changes(whose: OwnerInPath, body: UndoingAll, request: Admitted) -> Response:
     """Take back what one add did, all since a moment, or what was taken back so before; a dry run says what that would be.
 

@@ -63,12 +63,7 @@ async def get_ready(request: Admitted) -> Response:
     return answer(Probe(status="ready"))
 
 
-@router.answers(
-    "GET",
-    "/stats",
-    "How much is remembered",
-    Stats,
-)
+@router.answers("GET", "/stats", "How much is remembered", Stats)
 async def get_stats(request: Admitted) -> Response:
     """Numbers of the caller's tenant, or of the user that the key is bound to: memories by category, log rows by action, events and turns by type."""
     store = request.store
