@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
-from octavo.config import Settings, local_path, secrets_of
+from octavo.config import Settings, local_path
+from octavo.config.settings import secrets_of
 from octavo.errors import ConfigError
 from octavo.kernel.ports import Embedder, Store, VectorIndex
 from octavo.search.recall import Recall

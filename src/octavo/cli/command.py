@@ -182,7 +182,8 @@ class CommandCall:
     @functools.cached_property
     def resolved(self) -> "Resolved":
         """What the options, the environment and the settings file come to, and what decided each."""
-        from octavo.config import resolve_settings, secrets_of
+        from octavo.config import resolve_settings
+        from octavo.config.settings import secrets_of
 
         found = resolve_settings(self._path, self.overrides)
         settings = found.settings

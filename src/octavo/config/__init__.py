@@ -17,7 +17,6 @@ from octavo.config.settings import (
     Telemetry,
     Vault,
     Vector,
-    secrets_of,
     shown_settings,
     template,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "load_settings",
     "local_path",
     "resolve_settings",
-    "secrets_of",
     "shown_settings",
     "template",
 ]

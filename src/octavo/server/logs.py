@@ -10,7 +10,8 @@ from typing import IO, Any
 
 import msgspec
 
-from octavo.config import Settings, secrets_of
+from octavo.config import Settings
+from octavo.config.settings import secrets_of
 from octavo.kernel.text import escape_controls, escape_json_controls
 from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import current_ids
