@@ -1,6 +1,6 @@
 """From settings to a memory that works: the only module that puts stores, wraps and recall together."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 from octavo.config import Settings, local_path
+from octavo.config.settings import secrets_of
 from octavo.errors import ConfigError
 from octavo.kernel.ports import Embedder, Store, VectorIndex
 from octavo.search.recall import Recall
@@ -67,9 +68,8 @@ def assemble(settings: Settings, embedder: Embedder | None = None) -> Assembled:
         share_with_group()
     set_budget(settings.cache.max_bytes)
     database, service = settings.database, settings.service
-    secrets = (database.dsn, settings.vector.url)
     dsn = limit_pool(database.dsn, database.pool_size + database.max_overflow)
-    store = _from("database.dsn", secrets, lambda: open_store(dsn))
+    store = _from("database.dsn", settings, lambda: open_store(dsn))
     indexed = _add_index(settings, store, embedder) if settings.vector.enabled else None
     store = indexed or store
     if settings.rerank.model:
@@ -160,8 +160,7 @@ def _add_index(settings: Settings, store: Store, given: Embedder | None) -> "Ind
     vector = settings.vector
 
     def embedder(setting: str, spec: str) -> Embedder:
-        secrets = (spec, vector.base_url, f"?api_key={vector.api_key}")
-        opened = _from(setting, secrets, lambda: open_configured_embedder(settings, spec))
+        opened = _from(setting, settings, lambda: open_configured_embedder(settings, spec))
         return Cached(opened, vector.cache_entries) if vector.cache_entries else opened
 
     previous = vector.previous_embedder
@@ -180,10 +179,9 @@ def _add_reranker(settings: Settings, store: Store) -> Store:
     from octavo.wraps.reranked import Reranked
 
     rerank = settings.rerank
-    secrets = (rerank.model, rerank.base_url, f"?api_key={rerank.api_key}")
     model = _from(
         "rerank.model",
-        secrets,
+        settings,
         lambda: open_reranker(rerank.model, base_url=rerank.base_url, api_key=rerank.api_key),
     )
     return Reranked(store, model, top=rerank.top, timeout=rerank.timeout_seconds)
@@ -215,13 +213,15 @@ def open_index(settings: Settings, store: Store) -> VectorIndex:
         # As many connections as the records have when nobody hurries: nobody waits for what is embedded.
         opened = limit_pool(url, database.pool_size)
         setting = "vector.url" if settings.vector.url else "database.dsn"
-        return _from(setting, (url,), lambda: vectors.open_vectors(opened))
-    return _from("vector.url", (), lambda: vectors.ExactIndex(store))
+        return _from(setting, settings, lambda: vectors.open_vectors(opened))
+    return _from("vector.url", settings, lambda: vectors.ExactIndex(store))
 
 
-def _from(setting: str, secrets: Iterable[str], opening: Callable[[], T]) -> T:
+def _from(setting: str, settings: Settings, opening: Callable[[], T]) -> T:
     """What it opens; a setting that is wrong is named, and no password with it."""
     try:
         return opening()
     except ConfigError as error:
-        raise ConfigError(f"{setting}: {mask_passwords(str(error), secrets)}") from error.__cause__
+        raise ConfigError(
+            f"{setting}: {mask_passwords(str(error), secrets_of(settings))}"
+        ) from error.__cause__

@@ -31,6 +31,7 @@ ACCESS: tuple[Access, ...] = ("read", "write", "admin")
 _RANK = MappingProxyType({access: rank for rank, access in enumerate(ACCESS)})
 COLLECTION = "keys"
 _REVOKED = "revoked"
+_STALE_SECONDS = 900.0  # for which a key that was good may write while the store cannot be asked
 _SPELLING = re.compile(r"oct_([0-9a-f]{16})_([0-9a-f]{64})")  # 8 bytes that name it, 32 that prove it
 
 
@@ -68,7 +69,8 @@ class Created(msgspec.Struct, frozen=True, kw_only=True):
 class Keys:
     """The keys of a store, which stays its owner's to close.
 
-    What `check` learns it believes for `fresh_seconds`, so a key revoked elsewhere stops working within that time.
+    What `check` learns it believes for `fresh_seconds`, so a key revoked elsewhere stops working within that time;
+    `recall` believes it longer, for callers whose writes can be queued while the store cannot be asked.
     """
 
     def __init__(
@@ -82,7 +84,8 @@ class Keys:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._known: FreshValues[_Hashed] = FreshValues(fresh_seconds, most_cached, timer)
+        self._fresh_seconds = fresh_seconds
+        self._known: FreshValues[_Hashed] = FreshValues(_STALE_SECONDS, most_cached, timer)
         # For ever: a key that was revoked is never good again, whether the store can be asked or not.
         self._revoked: FreshValues[bool] = FreshValues(math.inf, most_cached, timer)
 
@@ -124,16 +127,22 @@ class Keys:
         match = _SPELLING.fullmatch(text)
         if match is None or self.is_revoked(match[1]):
             return None
-        kept = await self._look(match[1])
-        if kept is None or not hmac.compare_digest(kept.hash, _hash(match[2])):
+        kept = self._known.get(match[1], self._fresh_seconds) or await self._look(match[1])
+        return self._info_if_good(kept, match[2])
+
+    def recall(self, text: str) -> KeyInfo | None:
+        """The key that was good within the last quarter of an hour, as far as can be known without the store."""
+        match = _SPELLING.fullmatch(text)
+        return None if match is None else self._info_if_good(self._known.get(match[1]), match[2])
+
+    def _info_if_good(self, kept: "_Hashed | None", secret: str) -> KeyInfo | None:
+        if kept is None or not hmac.compare_digest(kept.hash, _hash(secret)):
             return None
-        if self.is_revoked(match[1]):  # while it was looked for
-            return None
-        return kept.info if kept.info.valid_at(self._clock()) else None
+        good = kept.info.valid_at(self._clock()) and not self.is_revoked(kept.info.id)
+        return kept.info if good else None
 
     async def find_valid(self, key_id: str) -> KeyInfo | None:
         """The key of that id if it is good now, whoever shows it; the store is asked, whatever is believed here."""
-        self._known.drop(key_id)
         kept = await self._look(key_id)
         if kept is None or self.is_revoked(key_id) or not kept.info.valid_at(self._clock()):
             return None
@@ -165,12 +174,12 @@ class Keys:
         return _info(found[0])
 
     async def _look(self, key_id: str) -> "_Hashed | None":
-        if (kept := self._known.get(key_id)) is not None:
-            return kept
         since = self._known.time()  # before the read: what changes meanwhile is not believed longer
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
         kept = _read_hash(found[0]) if found else None
-        if kept is not None:
+        if kept is None:
+            self._known.drop(key_id)
+        else:
             self._known.put(key_id, kept, since)
             if kept.info.revoked_at is not None:
                 self._revoked.put(key_id, True, since)
@@ -222,13 +231,13 @@ class FreshValues(Generic[T]):
         self.time = timer
         self._held: OrderedDict[str, tuple[float, T]] = OrderedDict()
 
-    def get(self, name: str) -> T | None:
-        """The value, if there is one that may still be believed."""
+    def get(self, name: str, seconds: float = math.inf) -> T | None:
+        """The value, if there is one that may still be believed and is younger than so many seconds."""
         since, value = self._held.get(name, (-math.inf, None))
-        if self.time() - since < self._seconds:
-            return value
-        self._held.pop(name, None)
-        return None
+        age = self.time() - since
+        if age >= self._seconds:
+            self._held.pop(name, None)
+        return value if age < min(seconds, self._seconds) else None
 
     def put(self, name: str, value: T, since: float) -> None:
         """Keep a value that was true at that time."""

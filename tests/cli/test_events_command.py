@@ -240,8 +240,8 @@ def test_a_store_of_your_own(events, octavo, own, name):
     [
         (["list"], "there is no store at octavo.db"),
         (["list", "--store", "sqlite:///nowhere.db"], "there is no store at nowhere.db"),
-        (["list", "--store", "nosuch:Thing"], "there is no module 'nosuch'"),
-        (["list", "--store", "own_memory:Nothing"], "has no 'Nothing'"),
+        (["list", "--store", "nosuch:Thing"], "cannot be loaded: No module named 'nosuch'"),
+        (["list", "--store", "own_memory:Nothing"], "has no attribute 'Nothing'"),
         (["list", "--store", "own_memory:nothing"], "is a int, not a BaseMemoryStore"),
         (
             ["search", "x", "--session", "s", "--words", "--store", "own_memory:Lines"],

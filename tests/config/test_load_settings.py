@@ -1,7 +1,7 @@
 """Settings come from a file and the environment; whatever is wrong is refused by file, line, key, value and cure."""
 
-import builtins
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -251,14 +251,7 @@ def test_a_missing_file(tmp_path, monkeypatch):
 
 def test_a_missing_package(load, monkeypatch):
     """PyYAML is an extra, and its absence is one sentence with the cure; without a file nobody needs it."""
-    real = builtins.__import__
-
-    def without_yaml(name, *rest):
-        if name == "yaml":
-            raise ModuleNotFoundError("No module named 'yaml'", name="yaml")
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without_yaml)
+    monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ConfigError, match=r"pip install 'octavo\[service\]'"):
         load("")
     assert load_settings(environ={}) == Settings()

@@ -5,7 +5,7 @@ import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.errors import ModelError
-from octavo.measure import Run, Trial, compare_runs, load, measure, summary
+from octavo.measure import Run, Trial, compare_runs, load, summary
 from octavo.testing.embedding import HashEmbedder
 from octavo.vectors import open_vectors
 from octavo.wraps import Indexed
@@ -20,6 +20,13 @@ def conversations(tmp_path):
 @pytest.fixture
 def trajectories(tmp_path):
     return load(written(tmp_path / "memdaily.json", memdaily()))
+
+
+async def measure(store, data, **more):
+    async with Trial(store, data, **more) as trial:
+        await trial.write()
+        await trial.embed()
+        return await trial.ask()
 
 
 async def test_sessions_and_turns_are_scored(conversations):

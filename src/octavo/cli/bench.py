@@ -15,13 +15,12 @@ from octavo.cli import option
 from octavo.cli.command import CommandCall, as_command, pluralize, root
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
-from octavo.kernel.ports import Embedder, Store
-from octavo.stores import open_store
+from octavo.kernel.ports import Embedder
 from octavo.util.file_modes import open_file
 from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
-    from octavo.measure import AskedQuestion, Data, Run, Summary
+    from octavo.measure import AskedQuestion, Compared, Data, Run, Summary
     from octavo.measure.everyday import Answered, EverydayFigures, Language, Part, Person
     from octavo.measure.everyday import Path as Way
 
@@ -127,7 +126,7 @@ async def recall_command(
     if lang or way or misses:
         raise ConfigError("--lang, --path and --misses belong to --everyday")
     # Loaded here, so that the other commands need not wait for what only this one uses.
-    from octavo.measure import Trial, load, new_tenant, summary
+    from octavo.measure import Trial, compare_runs, load, new_tenant, open_measured, summary
 
     if vectors and not embedder:
         raise ConfigError("--vectors needs --embedder, which makes the vectors")
@@ -145,7 +144,7 @@ async def recall_command(
             async with _open_embedder(embedder, data.messages + data.questions) as opened:
                 for url in urls:
                     async with (
-                        _open_store(url, opened, vectors) as store,
+                        open_measured(url, opened, vectors) as store,
                         Trial(store, data, seed=seed, tenant=tenant) as trial,
                     ):
                         where = f" {mask_url(url)}" if len(urls) > 1 else ""
@@ -156,7 +155,8 @@ async def recall_command(
                                 await trial.embed(progress)
                         with call.progress(f"asked{where}", "question") as progress:
                             run = await trial.ask(progress, partial(keep, mask_url(url)))
-                    results.append(_Result(mask_url(url), run, summary(run)))
+                    likeness = compare_runs(results[0].run, run) if results else None
+                    results.append(_Result(mask_url(url), run, summary(run), likeness))
                     for note, times in run.notes.items():
                         call.note(f"{mask_url(url)}: {call.mask(note)} ({pluralize(times, 'question')})")
         except (OctavoError, OSError):
@@ -180,7 +180,7 @@ async def recall_command(
         seed=seed,
         embedder=mask_url(embedder) if embedder else None,
         vectors=mask_url(vectors) if vectors else None,
-        stores=[_document(call, result, results[0]) for result in results],
+        stores=[_document(call, result) for result in results],
         seconds=call.seconds,
     )
 
@@ -191,6 +191,7 @@ class _Result(msgspec.Struct):
     store: str
     run: "Run"
     figures: "Summary"
+    likeness: "Compared | None"  # to the first store's
 
 
 @asynccontextmanager
@@ -205,22 +206,6 @@ async def _open_embedder(spec: str | None, texts: int) -> AsyncIterator[Embedder
     finally:
         if embedder is not None:
             await embedder.close()
-
-
-@asynccontextmanager
-async def _open_store(url: str, embedder: Embedder | None, vectors: str | None) -> AsyncIterator[Store]:
-    async with open_store(url) as store:
-        if embedder is None:
-            yield store
-            return
-        from octavo.vectors import open_vectors
-        from octavo.wraps import Indexed
-
-        async with (
-            open_vectors(vectors or "memory://") as index,
-            Indexed(store, index, embedder, owned=False) as indexed,
-        ):
-            yield indexed
 
 
 def _say_one(call: CommandCall, result: _Result) -> None:
@@ -245,8 +230,6 @@ def _say_one(call: CommandCall, result: _Result) -> None:
 
 
 def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> None:
-    from octavo.measure import compare_runs
-
     reference = results[0]
     rows = [["store", *reference.figures.scores, "p50 ms", "p95 ms", "same top 10"]]
     if data.sessions:
@@ -255,14 +238,12 @@ def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> Non
         figures = result.figures
         row = [result.store, *map(_share, figures.scores.values())]
         row += [f"{figures.p50_ms:.1f}", f"{figures.p95_ms:.1f}"]
-        likeness = compare_runs(reference.run, result.run)
-        for same in (likeness.same, likeness.same_sessions):
-            if same is not None:
-                row.append("" if result is reference else f"{same:.1%}")
-        rows.append(row)
+        same = result.likeness and (result.likeness.same, result.likeness.same_sessions)
+        row += [f"{each:.1%}" for each in same or () if each is not None]
+        rows.append(row + [""] * (len(rows[0]) - len(row)))
     call.say_lines(aligned(rows))
     for result in results[1:]:
-        if differing := compare_runs(reference.run, result.run).differing:
+        if differing := result.likeness.differing if result.likeness else []:
             first = ", ".join(differing[:_MOST_TOLD])
             more = f" and {len(differing) - _MOST_TOLD:,} more" if len(differing) > _MOST_TOLD else ""
             call.say(f"{result.store} differs from {reference.store} at {first}{more}")
@@ -288,10 +269,7 @@ def _share(score: float | None) -> str:
     return "–" if score is None else f"{score:.3f}".removeprefix("0")
 
 
-def _document(call: CommandCall, result: _Result, reference: _Result) -> dict[str, Any]:
-    from octavo.measure import compare_runs
-
-    likeness = None if result is reference else compare_runs(reference.run, result.run)
+def _document(call: CommandCall, result: _Result) -> dict[str, Any]:
     return {
         "store": result.store,
         "records": result.run.records,
@@ -299,7 +277,7 @@ def _document(call: CommandCall, result: _Result, reference: _Result) -> dict[st
         "first_answer_seconds": round(result.run.first_answer_seconds, 3),
         **msgspec.to_builtins(result.figures),
         "notes": {call.mask(note): times for note, times in result.run.notes.items()},
-        "compared": msgspec.to_builtins(likeness),
+        "compared": msgspec.to_builtins(result.likeness),
     }
 
 

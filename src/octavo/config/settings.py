@@ -415,6 +415,16 @@ def shown_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     return {name: getattr(settings, name).shown() for name in SECTIONS}
 
 
+def secrets_of(settings: Settings) -> list[str]:
+    """What holds a password or is a key, for `mask_passwords`: keys are spelled as an option of a URL, where they are known."""
+    found = []
+    for setting in every_setting():
+        value = getattr(getattr(settings, setting.section), setting.name)
+        if setting.secret and value:
+            found.append(f"?api_key={value}" if setting.secret == "all" else value)  # noqa: S105 - a kind of secret
+    return found
+
+
 _HEAD = """\
 # The settings of Octavo's memory service. Every setting is here with its default; leave out what you do not change.
 # Copied to config/memory.yaml it is found by itself. The environment overrides this file: OCTAVO__DATABASE__DSN stands for

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.util.extras import import_extra
 from octavo.util.user_code import call_function, translate_errors
 
 log = logging.getLogger("octavo.conversation")
@@ -170,17 +171,12 @@ def tokenizer_file(path: str | Path) -> TokenCounter:
 
     Needs the package `tokenizers`, which `octavo[fastembed]` brings.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise ConfigError(
-            "an exact count needs the package tokenizers: pip install 'octavo[fastembed]'"
-        ) from error
+    tokenizers = import_extra("tokenizers", "fastembed", "an exact count")
     if not Path(path).is_file():
         raise ConfigError(
             f"there is no tokenizer file {str(path)!r}; it comes with a model, as tokenizer.json"
         )
-    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer = tokenizers.Tokenizer.from_file(str(path))
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 

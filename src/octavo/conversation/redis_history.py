@@ -14,8 +14,9 @@ from octavo.conversation.histories import (
     to_json,
 )
 from octavo.conversation.messages import BaseMessage, messages_from_dict, messages_to_dict
-from octavo.errors import ConfigError, StoreError, StoreUnavailable
+from octavo.errors import StoreError, StoreUnavailable
 from octavo.util.attributes import Checked, Fixed
+from octavo.util.extras import import_extra
 
 T = TypeVar("T")
 
@@ -158,12 +159,7 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
 
 def _redis_client(url: str) -> Any:
-    try:
-        import redis
-    except ImportError as error:
-        raise ConfigError(
-            "RedisChatMessageHistory needs the package redis: pip install 'octavo[redis]'"
-        ) from error
+    redis = import_extra("redis", "redis", "RedisChatMessageHistory")
     try:
         client = redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30)
         client.connection_pool.make_connection()  # connects to nothing yet, but refuses an option it does not know

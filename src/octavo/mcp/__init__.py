@@ -1,7 +1,7 @@
 """Memory for programs that speak MCP: tools, resources and prompts, over stdio or at the server's `/mcp`. It needs the extra `mcp`.
 
 Here is whose memory a call is about: that comes from the configuration or from the caller's key, never from what a model
-says. The SDK takes a second to import: this, `graph` and `install` do without it until somebody is served.
+says. The SDK takes a second to import: this and `install` do without it until somebody is served.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A knowledge graph: entities with observations, and relations between them, as the official MCP memory server keeps them.
+"""A knowledge graph, and the nine tools of the official MCP memory server over it, under their names and with their answers.
 
 Each entity and each relation is a record. A change names what it expects to find and is tried again when somebody else was
 quicker, so that two processes lose nothing of each other's.
@@ -8,14 +8,22 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+from pydantic_core import to_json, to_jsonable_python
 
 from octavo.errors import Conflict, NotFound, StoreUnavailable
 from octavo.kernel.codec import is_name
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Store, walk, write_ops
+from octavo.mcp import CALLER
+from octavo.mcp.answers import result
+from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 
 NODES, EDGES = "graph_nodes", "graph_edges"
 _TRIES = 200
@@ -23,23 +31,26 @@ _PAUSE_SECONDS = 0.02
 T = TypeVar("T")
 
 
-class Entity(msgspec.Struct, frozen=True, rename="camel"):
-    """Somebody or something, and what was observed of it."""
+@dataclass(config=ConfigDict(populate_by_name=True))
+class Entity:
+    """Somebody or something."""
 
-    name: str
-    entity_type: str
-    observations: list[str]
+    name: Annotated[str, Field(description="The name of the entity")]
+    entityType: Annotated[str, Field(description="The type of the entity")]  # noqa: N815 - their spelling
+    observations: Annotated[list[str], Field(description="What was observed of it")]
 
 
-class Relation(msgspec.Struct, frozen=True, rename={"from_": "from", "relation_type": "relationType"}):
+@dataclass(config=ConfigDict(populate_by_name=True))
+class Relation:
     """How one entity stands to another; neither need be known."""
 
-    from_: str
-    to: str
-    relation_type: str
+    from_: Annotated[str, Field(alias="from", description="The name of the entity where the relation starts")]
+    to: Annotated[str, Field(description="The name of the entity where the relation ends")]
+    relationType: Annotated[str, Field(description="The type of the relation, in active voice")]  # noqa: N815
 
 
-class KnowledgeGraph(msgspec.Struct, frozen=True):
+@dataclass
+class KnowledgeGraph:
     """Entities and relations, each in the order in which they were made."""
 
     entities: list[Entity]
@@ -65,7 +76,7 @@ class Graph:
         needle = query.lower()
 
         def holds(entity: Entity) -> bool:
-            texts = (entity.name, entity.entity_type, *entity.observations)
+            texts = (entity.name, entity.entityType, *entity.observations)
             return any(needle in text.lower() for text in texts)
 
         graph = await self.read()
@@ -209,7 +220,7 @@ def _key(*parts: str) -> str:
 
 
 def _edge_key(edge: Relation) -> str:
-    return _key(edge.from_, edge.to, edge.relation_type)
+    return _key(edge.from_, edge.to, edge.relationType)
 
 
 def _kind(word: str) -> str:
@@ -221,10 +232,10 @@ def _node(key: str, entity: Entity, scope: Scope) -> Record:
     return Record(
         collection=NODES,
         id=key,
-        kind=_kind(entity.entity_type),
+        kind=_kind(entity.entityType),
         scope=scope,
         text=entity.name,
-        data={"entity_type": entity.entity_type, "observations": entity.observations},
+        data={"entity_type": entity.entityType, "observations": entity.observations},
         metadata={"version": 1},
     )
 
@@ -234,9 +245,151 @@ def _entity(record: Record) -> Entity:
 
 
 def _edge(key: str, edge: Relation, scope: Scope) -> Record:
-    data = {"from": edge.from_, "to": edge.to, "relation_type": edge.relation_type}
-    return Record(collection=EDGES, id=key, kind=_kind(edge.relation_type), scope=scope, data=data)
+    data = {"from": edge.from_, "to": edge.to, "relation_type": edge.relationType}
+    return Record(collection=EDGES, id=key, kind=_kind(edge.relationType), scope=scope, data=data)
 
 
 def _relation(record: Record) -> Relation:
     return Relation(record.data["from"], record.data["to"], record.data["relation_type"])
+
+
+# --- the tools
+
+
+class _GraphPart(BaseModel):
+    """As the official server's schemas are: other fields are let pass, and not kept."""
+
+    model_config = ConfigDict(populate_by_name=True, strict=True)
+
+
+class Addition(_GraphPart):
+    """What was observed of an entity."""
+
+    entityName: str = Field(description="The name of the entity")  # noqa: N815
+    contents: list[str] = Field(description="The observations to add")
+
+
+class Deletion(_GraphPart):
+    """What is no longer observed of an entity."""
+
+    entityName: str = Field(description="The name of the entity")  # noqa: N815
+    observations: list[str] = Field(description="The observations to delete")
+
+
+class Added(_GraphPart):
+    """Which observations were new."""
+
+    entityName: str  # noqa: N815
+    addedObservations: list[str]  # noqa: N815
+
+
+class Entities(BaseModel):
+    """Those that were made."""
+
+    entities: list[Entity]
+
+
+class Relations(BaseModel):
+    """Those that were made."""
+
+    relations: list[Relation]
+
+
+class Results(BaseModel):
+    """What was added to each entity."""
+
+    results: list[Added]
+
+
+class Done(BaseModel):
+    """That it was done."""
+
+    success: bool
+    message: str
+
+
+def graph_tools() -> list[Tool]:
+    """The tools, in the order of the official server."""
+
+    async def create_entities(entities: list[Entity]) -> Annotated[CallToolResult, Entities]:
+        """Create multiple new entities in the knowledge graph; a name that is there already is left as it is."""
+        made = await _graph().create_entities(entities)
+        return _answer({"entities": made}, made)
+
+    async def create_relations(relations: list[Relation]) -> Annotated[CallToolResult, Relations]:
+        """Create multiple new relations between entities in the knowledge graph. Relations should be in active voice."""
+        made = await _graph().create_relations(relations)
+        return _answer({"relations": made}, made)
+
+    async def add_observations(observations: list[Addition]) -> Annotated[CallToolResult, Results]:
+        """Add new observations to existing entities in the knowledge graph."""
+        added = await _graph().add_observations([(each.entityName, each.contents) for each in observations])
+        told = [
+            {"entityName": each.entityName, "addedObservations": new}
+            for each, new in zip(observations, added, strict=True)
+        ]
+        return _answer({"results": told}, told)
+
+    async def delete_entities(
+        entityNames: Annotated[list[str], Field(description="The names of the entities to delete")],  # noqa: N803
+    ) -> Annotated[CallToolResult, Done]:
+        """Delete multiple entities and their associated relations from the knowledge graph."""
+        await _graph().delete_entities(entityNames)
+        return _confirm("Entities")
+
+    async def delete_observations(deletions: list[Deletion]) -> Annotated[CallToolResult, Done]:
+        """Delete specific observations from entities in the knowledge graph."""
+        await _graph().delete_observations([(each.entityName, each.observations) for each in deletions])
+        return _confirm("Observations")
+
+    async def delete_relations(relations: list[Relation]) -> Annotated[CallToolResult, Done]:
+        """Delete multiple relations from the knowledge graph."""
+        await _graph().delete_relations(relations)
+        return _confirm("Relations")
+
+    async def read_graph() -> Annotated[CallToolResult, KnowledgeGraph]:
+        """Read the entire knowledge graph."""
+        return _answer(found := await _graph().read(), found)
+
+    async def search_nodes(
+        query: Annotated[
+            str, Field(description="What to look for in names, types and observations of entities")
+        ],
+    ) -> Annotated[CallToolResult, KnowledgeGraph]:
+        """Search for nodes in the knowledge graph; their relations come with them."""
+        return _answer(found := await _graph().search(query), found)
+
+    async def open_nodes(
+        names: Annotated[list[str], Field(description="The names of the entities to read")],
+    ) -> Annotated[CallToolResult, KnowledgeGraph]:
+        """Open specific nodes in the knowledge graph by their names; their relations come with them."""
+        return _answer(found := await _graph().open(names), found)
+
+    return [
+        tool(create_entities, "Create Entities", ADDS),
+        tool(create_relations, "Create Relations", ADDS),
+        tool(add_observations, "Add Observations", ADDS),
+        tool(delete_entities, "Delete Entities", DESTROYS),
+        tool(delete_observations, "Delete Observations", DESTROYS),
+        tool(delete_relations, "Delete Relations", DESTROYS),
+        tool(read_graph, "Read Graph", READS),
+        tool(search_nodes, "Search Nodes", READS),
+        tool(open_nodes, "Open Nodes", READS),
+    ]
+
+
+def _graph() -> Graph:
+    caller = CALLER.get()
+    return Graph(caller.memory.store, caller.scope)
+
+
+def _answer(structured: object, shown: object) -> CallToolResult:
+    """The official server's answer: the value, and its JSON as text."""
+    text = to_json(shown, by_alias=True, indent=2).decode()
+    made = result(Done(success=True, message=""), text)
+    return made.model_copy(update={"structured_content": to_jsonable_python(structured, by_alias=True)})
+
+
+def _confirm(what: str) -> CallToolResult:
+    message = f"{what} deleted successfully"
+    return result(Done(success=True, message=message), message)

@@ -143,7 +143,7 @@ class MemoryServer(MCPServer[Any]):
 def new_server(find_caller: FindCaller, toolset: Toolset = "memory") -> MemoryServer:
     """A server with the tools of a toolset, which finds out with each call whose memory it is."""
     if toolset == "graph":
-        from octavo.mcp.graph_tools import graph_tools
+        from octavo.mcp.graph import graph_tools
 
         return MemoryServer(find_caller, toolset, graph_tools())
     from octavo.mcp.resources import add_prompts, add_resources

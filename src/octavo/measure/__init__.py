@@ -3,11 +3,10 @@
 Talks are written into a store, and it is asked what is known to be in them and left as it was.
 """
 
-import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Self, TypeAlias
 
@@ -16,12 +15,13 @@ import msgspec
 from octavo.errors import ModelError, OctavoError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.ports import Embedder, Store
 from octavo.measure.formats import ADVERSARIAL, COLLECTION, FORMATS, Case, Data, Talk, load
 from octavo.measure.metrics import all_at, hit_at, mean, ndcg_at, percentile, ranks, recall_at
 from octavo.search.recall import Recall
+from octavo.stores import open_store
+from octavo.vectors import open_vectors
 from octavo.wraps import Indexed
-from octavo.wraps.vectors.waiting import markers_query
 
 __all__ = [
     "FORMATS",
@@ -36,16 +36,13 @@ __all__ = [
     "Trial",
     "compare_runs",
     "load",
-    "measure",
     "new_tenant",
+    "open_measured",
     "summary",
 ]
 
 LIMIT = 10  # hits asked for, by message and by session
-_BATCH = 200  # records in one write: few enough that progress is seen while a model reads them
-
-_TELL_SECONDS = 0.5  # between two looks at how far a model has come
-_PATIENCE_SECONDS = 1.0  # between two looks at what keeps vectors from being made
+_BATCH = 200  # records in one write: few enough that progress is seen
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 
@@ -87,6 +84,9 @@ class Trial:
 
     def __init__(self, store: Store, data: Data, *, seed: int = 0, tenant: str | None = None) -> None:
         self._store = store
+        # Past the vectors: written through them, records would be embedded in the background, where a model that
+        # cannot be loaded is tried for ever.
+        self._inner = store.inner if isinstance(store, Indexed) else store
         self._data = data
         self._tenant = tenant or new_tenant()
         dice = Random(seed)  # noqa: S311 - a draw, not a secret
@@ -102,55 +102,33 @@ class Trial:
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         everything = Query(collection=COLLECTION, scope=Scope(tenant=self._tenant))
         await self._store.apply([Remove(everything)])
-        if not isinstance(self._store, Indexed):
-            return
-        # Or what its upkeep has noted would wait in the store for the next process.
-        with suppress(
-            *([OctavoError] if kind else [])
-        ):  # why it ended is worth more than why this failed too
-            await self._store.reindex_vectors(collections=(COLLECTION,), tenant=self._tenant)
-        await self._store.inner.apply([Remove(markers_query(self._tenant))])
+        with suppress(*([OctavoError] if kind else [])):  # why it ended says more than why this failed too
+            await self._compare_vectors(None)
 
     async def write(self, progress: Progress | None = None) -> None:
         """Write down every talk that is asked about."""
         total = sum(len(talk.said) for talk in self._talks)
         started = time.perf_counter()
         for batch in _batches(self._talks, self._tenant):
-            await self._store.apply([Add(batch)])
+            await self._inner.apply([Add(batch)])
             self._records += len(batch)
             if progress is not None:
                 progress(self._records, total)
         self._write_seconds = time.perf_counter() - started
 
     async def embed(self, progress: Progress | None = None) -> None:
-        """Wait until every record has its vector; what keeps a record from having one is raised or noted."""
-        if not isinstance(self._store, Indexed):
-            return
-        # Here rather than in the background: there, a model that cannot be loaded would be tried for ever.
-        work = asyncio.create_task(
-            self._store.reindex_vectors(collections=(COLLECTION,), tenant=self._tenant)
-        )
-        try:
-            while not (await asyncio.wait({work}, timeout=_TELL_SECONDS))[0]:
-                if progress is not None:
-                    progress(min((await self._store.status()).embedded, self._records), self._records)
-            await work
-        finally:
-            work.cancel()
-        await self._settle(self._store)
+        """Make the vector of every record; ModelError when one cannot have its own."""
+        if refused := await self._compare_vectors(progress):
+            raise ModelError(f"not every record could be embedded: {refused}")
 
-    async def _settle(self, store: Indexed) -> None:
-        """Wait until nothing is embedded in the background, unless that fails."""
-        failures = (await store.status()).failures
-        while True:
-            try:
-                await store.settle(_PATIENCE_SECONDS)
-            except TimeoutError:
-                status = await store.status()
-                if status.failures > failures:
-                    raise ModelError(f"not every record could be embedded: {status.last_error}") from None
-            else:
-                return
+    async def _compare_vectors(self, progress: Progress | None) -> str:
+        """Make the vectors that are missing and drop those without a record; why a text was refused, if one was."""
+        if not isinstance(self._store, Indexed):
+            return ""
+        before = (await self._store.status()).failures
+        await self._store.reindex_vectors(progress, collections=(COLLECTION,), tenant=self._tenant)
+        status = await self._store.status()
+        return status.last_error or "" if status.failures > before else ""
 
     async def ask(
         self, progress: Progress | None = None, on_answer: Callable[[AskedQuestion], None] | None = None
@@ -236,12 +214,18 @@ def new_tenant() -> str:
     return f"octavo-bench-{new_id()}"
 
 
-async def measure(store: Store, data: Data, *, seed: int = 0, tenant: str | None = None) -> Run:
-    """Write, embed where there is a model, ask, and clean up."""
-    async with Trial(store, data, seed=seed, tenant=tenant) as trial:
-        await trial.write()
-        await trial.embed()
-        return await trial.ask()
+@asynccontextmanager
+async def open_measured(url: str, embedder: Embedder | None, vectors: str | None) -> AsyncIterator[Store]:
+    """The store of a URL, with vectors in front of it where there is a model; the model stays open."""
+    async with open_store(url) as store:
+        if embedder is None:
+            yield store
+            return
+        async with (
+            open_vectors(vectors or "memory://") as index,
+            Indexed(store, index, embedder, owned=False) as indexed,
+        ):
+            yield indexed
 
 
 def _scores(

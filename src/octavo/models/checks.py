@@ -1,16 +1,19 @@
 """What models need and what they answer, checked: packages that may be missing, texts in, vectors of unit length out."""
 
-import importlib
-import importlib.util
+import asyncio
 import math
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.languages import EVERYTHING, Languages
+from octavo.models.languages import Languages
+from octavo.util.user_code import translate_errors
 from octavo.util.words import pluralize
+
+T = TypeVar("T")
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
 
@@ -36,18 +39,33 @@ class NamedEmbedder:
 
 
 class Model:
-    """A model on this machine: loaded once, asked for one batch at a time, and given back."""
+    """A model on this machine, in a thread of its own: loaded by the first work, and given back."""
 
     max_tokens = 512  # of a text; for planning batches
     _loaded: Any = None
+    _thread: ThreadPoolExecutor | None = None
+    _closed = False
 
-    def load(self) -> None:
-        """Make it ready, once."""
+    async def run(self, called: str, work: Callable[[], T]) -> T:
+        """Do this with the model loaded, while nothing else runs in its thread."""
+        if self._closed:
+            raise ModelError(f"{called} was closed; open another")
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-model")
+        with translate_errors(f"{called} failed"):
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    def _work(self, work: Callable[[], T]) -> T:
         if self._loaded is None:
             self._loaded = self.open()
+        return work()
 
-    def unload(self) -> None:
-        """Give the memory back."""
+    async def close(self) -> None:
+        """Let go of the thread and of what was loaded; a second call does nothing."""
+        self._closed = True
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.to_thread(thread.shutdown)  # waits for the batch under way
         self._loaded = None
 
     def open(self) -> Any:
@@ -61,10 +79,6 @@ class Model:
     def quantized_by_batch(self) -> bool:
         """Whether the weights are int8 with scales taken from each batch, so that its neighbours change a vector."""
         return False
-
-    def languages(self) -> Languages:
-        """What it was taught, where its name does not tell."""
-        return EVERYTHING
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
@@ -153,25 +167,3 @@ def check_positive(**options: float | None) -> None:
     for name, number in options.items():
         if number is not None and not number > 0:
             raise ConfigError(f"{name} must be more than 0; got {number!r}")
-
-
-def import_package(package: str, extra: str) -> Any:
-    """An optional package, imported; where it is missing, the cure."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise _missing_package(package, extra) from error
-
-
-def require_package(package: str, extra: str) -> None:
-    """Fail at once when an optional package is not installed, without paying for its import."""
-    try:
-        found = importlib.util.find_spec(package)
-    except ValueError:  # somebody put None in sys.modules, which makes the import fail
-        found = None
-    if found is None:
-        raise _missing_package(package, extra)
-
-
-def _missing_package(package: str, extra: str) -> ConfigError:
-    return ConfigError(f"this model needs the package {package}: pip install 'octavo[{extra}]'")

@@ -2,12 +2,13 @@
 
 import asyncio
 import hashlib
-import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, UnionType
 from typing import Any, get_args
 from urllib.parse import parse_qsl
+
+import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
@@ -16,6 +17,7 @@ from octavo.models.languages import Languages
 from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
+from octavo.util.extras import import_extra
 from octavo.util.user_code import call_function, translate_errors
 from octavo.util.words import pluralize
 
@@ -133,10 +135,8 @@ def _open_named(spec: str, options: dict[str, Any]) -> Embedder:
     named, _, asked = spec.partition("?")
     kind, _, model = named.partition(":")
     if spec == _FOR_TESTS:
-        try:
-            made: Callable[..., Embedder] = importlib.import_module("octavo.testing.embedding").HashEmbedder
-        except ImportError as error:
-            raise ConfigError(f"{_FOR_TESTS} needs: pip install 'octavo[testing]'") from error
+        made: Callable[..., Embedder]
+        made = import_extra("octavo.testing.embedding", "testing", _FOR_TESTS).HashEmbedder
         return made(**_convert_options(made, options, kind))
     if kind not in SPECS:
         # Only what cannot hold a key is shown.
@@ -165,17 +165,14 @@ def _convert(name: str, value: Any, annotation: Any) -> Any:
     kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     if not isinstance(value, str) or str in kinds:
         return value
-    if bool in kinds:
-        if value.lower() not in ("true", "false", "1", "0"):
-            raise ConfigError(f"{name} is true or false; got {value!r}")
-        return value.lower() in ("true", "1")
-    for kind in (int, float):
-        if kind in kinds:
-            try:
-                return kind(value)
-            except ValueError:
-                raise ConfigError(f"{name} is a number; got {value!r}") from None
-    raise ConfigError(f"{name} cannot be given as text")
+    wanted = next((kind for kind in (bool, int, float) if kind in kinds), None)
+    if wanted is None:
+        raise ConfigError(f"{name} cannot be given as text")
+    try:
+        return msgspec.convert(value, wanted, strict=False)
+    except msgspec.ValidationError:
+        told = "true or false" if wanted is bool else "a number"
+        raise ConfigError(f"{name} is {told}; got {value!r}") from None
 
 
 def _refuse(options: dict[str, Any], kind: str) -> None:

@@ -15,8 +15,8 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.checks import Model, check_vectors, import_package
-from octavo.models.languages import Languages
+from octavo.models.checks import Model, check_vectors
+from octavo.util.extras import import_extra
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 
@@ -57,10 +57,6 @@ class FolderModel(Model):
         """What the model is called by its makers and by its folder, for what is known by name."""
         return f"{self._config.get('_name_or_path', '')} {self.path.name}"
 
-    def languages(self) -> Languages:
-        """From the tokenizer's vocabulary, where the name itself did not tell."""
-        return Languages.of_vocabulary(self._tokenizer_file.read_bytes())
-
     def fingerprint(self, *settings: object) -> str:
         """Short, and different for different files or settings, wherever the folder lies."""
         digest = hashlib.blake2b(repr((self.pooling, self.max_tokens, *settings)).encode(), digest_size=5)
@@ -85,9 +81,9 @@ class FolderModel(Model):
 
     def open(self) -> Any:
         """Read tokenizer and weights."""
-        onnxruntime = import_package("onnxruntime", "fastembed")
-        self._numpy = import_package("numpy", "fastembed")
-        tokenizer = import_package("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
+        onnxruntime = import_extra("onnxruntime", "fastembed")
+        self._numpy = import_extra("numpy", "fastembed")
+        tokenizer = import_extra("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
         padding = tokenizer.padding or {}
         self._pad = int(padding.get("pad_id") or self._config.get("pad_token_id") or 0)
         tokenizer.no_padding()  # a file may say: pad everything to 128 tokens

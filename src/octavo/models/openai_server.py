@@ -16,11 +16,10 @@ from octavo.models.checks import (
     check_texts,
     check_vectors,
     cut,
-    import_package,
-    require_package,
     tokens_at_most,
 )
 from octavo.models.languages import Languages, prefix_mark, prefixes_of
+from octavo.util.extras import import_extra, require_extra
 from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 
@@ -45,7 +44,7 @@ class OpenAIServer:
         max_retries: int,
         client: Any = None,
     ) -> None:
-        require_package("openai", "openai")
+        require_extra("openai", "openai")
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._api_key = (
             _key(api_key or os.environ.get("OPENAI_API_KEY"), self.base_url) if client is None else ""
@@ -58,7 +57,7 @@ class OpenAIServer:
     @property
     def package(self) -> Any:
         """The package, for the errors it defines."""
-        return import_package("openai", "openai")
+        return import_extra("openai", "openai")
 
     @property
     def where(self) -> str:

@@ -4,19 +4,19 @@ They are slower and, if they know what people talk about, better judges than wor
 best hits only (`octavo.wraps.reranked`).
 """
 
-import asyncio
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from octavo.errors import ConfigError, ModelError
-from octavo.models.checks import Model, batches, check_texts, import_package, require_package, tokens_at_most
+from octavo.models.checks import Model, batches, check_texts, tokens_at_most
 from octavo.models.folder import FolderModel
 from octavo.models.openai_server import OpenAIServer
+from octavo.util.extras import import_extra, require_extra
 from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 
@@ -86,31 +86,21 @@ class LocalReranker:
 
     def __init__(self, model: str) -> None:
         self.name = f"fastembed:{model}"
-        self._thread: ThreadPoolExecutor | None = None
-        self._closed = False
         self._model: FolderModel | _HubCrossEncoder
         if model.startswith(("/", ".", "~")):
-            require_package("onnxruntime", "fastembed")
+            require_extra("onnxruntime", "fastembed")
             self._model = FolderModel(Path(model).expanduser(), pooling="none")
         else:
-            require_package("fastembed", "fastembed")
+            require_extra("fastembed", "fastembed")
             self._model = _HubCrossEncoder(model)
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """One score for each text."""
-        if self._closed:
-            raise ModelError(f"the re-ranker {self.name!r} was closed")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-reranker")
-        given = _shorten(question, texts)
-        with translate_errors(f"the re-ranker {self.name!r} failed"):
-            found = await asyncio.get_running_loop().run_in_executor(
-                self._thread, self._score, given[0], given[1:]
-            )
-        return _check_scores(found, len(texts), f"the re-ranker {self.name!r} failed")
+        given, called = _shorten(question, texts), f"the re-ranker {self.name!r}"
+        found = await self._model.run(called, partial(self._score, given[0], given[1:]))
+        return _check_scores(found, len(texts), f"{called} failed")
 
     def _score(self, question: str, texts: list[str]) -> list[float]:
-        self._model.load()
         placed: dict[int, float] = {}
         most = 1 if self._model.quantized_by_batch() else _BATCH
         for batch in batches([tokens_at_most(text) for text in texts], most, _BATCH_TOKENS):
@@ -120,11 +110,7 @@ class LocalReranker:
 
     async def close(self) -> None:
         """Let go of the model and its thread; a second call does nothing."""
-        self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await asyncio.to_thread(thread.shutdown, cancel_futures=True)
-        self._model.unload()
+        await self._model.close()
 
 
 class _HubCrossEncoder(Model):
@@ -135,7 +121,7 @@ class _HubCrossEncoder(Model):
 
     def open(self) -> Any:
         """Find the model on this machine, or download it."""
-        made = import_package("fastembed.rerank.cross_encoder", "fastembed").TextCrossEncoder
+        made = import_extra("fastembed.rerank.cross_encoder", "fastembed").TextCrossEncoder
         try:
             return made(self._called)
         except ValueError as error:

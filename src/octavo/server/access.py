@@ -3,11 +3,9 @@
 And what browsers are given: a sign-in that ends with its API key, tokens of forms, leave for pages of other sites.
 """
 
-import hashlib
 import hmac
 import re
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,7 @@ from octavo.config import Settings
 from octavo.config.settings import LOOPBACK
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import now
-from octavo.keys import Access, FreshValues, KeyInfo, RateLimit
+from octavo.keys import Access, KeyInfo, RateLimit
 from octavo.server.problems import problem
 from octavo.util.secrets import DigestKey
 
@@ -56,8 +54,6 @@ _FORWARDED = (
     b"x-real-ip",
 )
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::\d*)?", re.IGNORECASE)
-_STALE_SECONDS = 900.0  # for which a key that was good may write while the store cannot be asked
-_MOST_KEYS = 10_000
 #: What mem0's clients send without changing anything, and how they show a key.
 _MEM0_ASKS = {
     "/v2/memories/",
@@ -119,15 +115,12 @@ def is_open_to_users(path: str) -> bool:
 class Door:
     """Lets callers in, or says why not."""
 
-    def __init__(
-        self, settings: Settings, memories: "TenantMemories", *, timer: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, settings: Settings, memories: "TenantMemories") -> None:
         self.needs_key = settings.server.needs_key
         self._memories = memories
         self._tenant = settings.service.tenant
         self._sites = frozenset(settings.server.cors_origins)
         self._rate = RateLimit(settings.server.requests_per_minute)
-        self._good: FreshValues[KeyInfo] = FreshValues(_STALE_SECONDS, _MOST_KEYS, timer)
         self._signing = Signing(memories.digest_key)
 
     def refuse_stranger(self, headers: Mapping[bytes, bytes]) -> Response | None:
@@ -192,29 +185,17 @@ class Door:
         return Caller(key.tenant, key.id, key.access, key.user)
 
     async def _verify(self, text: str, *, queues: bool) -> KeyInfo | None:
-        name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+        keys = self._memories.keys
         # While the store is down or catches up, writes can still be queued for it, if their callers are let in. Whoever reads
         # waits: nobody can say whether the key was revoked since.
-        if queues and self._memories.queues() and (key := self._find_remembered(name)) is not None:
+        if queues and self._memories.queues() and (key := keys.recall(text)) is not None:
             return key
         try:
-            key = await self._memories.keys.check(text)
+            return await keys.check(text)
         except StoreUnavailable:
-            key = self._find_remembered(name) if queues else None
-            if key is None:
+            if not queues or (key := keys.recall(text)) is None:
                 raise
             return key
-        if key is None:
-            self._good.drop(name)
-        else:
-            self._good.put(name, key, self._good.time())
-        return key
-
-    def _find_remembered(self, name: str) -> KeyInfo | None:
-        """The key that was good not long ago, as far as can be known without the store."""
-        key = self._good.get(name)
-        usable = key is not None and key.valid_at(now()) and not self._memories.keys.is_revoked(key.id)
-        return key if usable else None
 
 
 class Cors(CORSMiddleware):

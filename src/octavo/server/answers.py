@@ -1,21 +1,19 @@
-"""What the server answers: structs that are written to JSON as they are, and examples of them for the OpenAPI document.
+"""What the server answers: structs that are written to JSON as they are.
 
 Those that the client reads as they are written here are in `octavo.client.answers`: one spelling of both.
 """
 
-from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar, get_args
+from datetime import datetime
+from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType, inspect
-from msgspec.structs import fields
+from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from octavo.client.answers import Session, User
 from octavo.layers.values import Fact, Layer, LogEntry, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
 
-S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -123,63 +121,3 @@ class AutoExtracted(msgspec.Struct, frozen=True, kw_only=True):
     event_count: int
     memories: list[Outcome]
     note: str | UnsetType = UNSET  # what was left out of a text that is longer than what is read of it
-
-
-_AT = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
-_ID = "user_user123_1794731400.123456"
-_EVENT = "evt_4f2d0c3d9a0b4b5a8c7d6e5f40312233"
-#: A field's value in an example, by the field's name.
-_SAMPLES: dict[str, Any] = {
-    "id": _ID,
-    "memory_id": _ID,
-    "memory_type": "user",
-    "entity_id": "user123",
-    "category": "career",
-    "content": "用户是一名软件工程师，毕业于北京大学",
-    "is_permanent": True,
-    "action": "insert",
-    "reason": "用户直接写入",
-    "score": 0.82,
-    "query": "他在哪里上的大学？",
-    "event_id": _EVENT,
-    "input_event_id": _EVENT,
-    "session": "dm:lin",
-    "session_key": "dm:lin",
-    "obs_id": "obs_0655f5e8a1b2c3",
-    "obs_type": "message",
-    "payload": {"text": "我对花生过敏"},
-    "source_name": "cli",
-    "actor": "lin",
-    "turn_id": "turn_0655f5e8a1b2c3",
-    "plan": {"steps": ["answer"]},
-    "final_output_obs_id": "obs_answer",
-    "timestamp": _AT,
-    "finished_at": _AT,
-    "by_kind": {"career": 1, "preference": 1},
-    "total": 2,
-    "events": 12,
-    "count": 1,
-    "directory": "octavo_queue",
-    "sections": {"database": {"dsn": "postgresql://octavo:…@db/octavo"}},
-}
-
-
-def example(kind: type[S], **given: Any) -> S:
-    """A value of this kind to show: what is given, and for every other field a sample of its name or of its type."""
-    for field in fields(kind):
-        if field.name not in given and (field.required or field.name in _SAMPLES):
-            given[field.name] = _sample(field.name, field.type)
-    return kind(**given)
-
-
-def _sample(name: str, type_: Any) -> Any:
-    match inspect.type_info(type_):
-        case inspect.StructType(cls=kind):
-            return example(kind)
-        case inspect.ListType(item_type=inspect.StructType(cls=kind)):
-            return [example(kind)]
-    if name in _SAMPLES:
-        return _SAMPLES[name]
-    if name.endswith("_at"):
-        return _AT
-    return next(iter(get_args(type_)), 0)  # the first of several words, or a number

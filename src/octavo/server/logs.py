@@ -11,6 +11,7 @@ from typing import IO, Any
 import msgspec
 
 from octavo.config import Settings
+from octavo.config.settings import secrets_of
 from octavo.kernel.text import escape_controls, escape_json_controls
 from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import current_ids
@@ -18,31 +19,19 @@ from octavo.util.tracing import current_ids
 access_log = logging.getLogger("octavo.access")
 _KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
 _NAMES = ("octavo", "uvicorn.error", "fastapi")
-_COLOURS = {2: 32, 3: 36, 4: 33, 5: 31}  # of a status, by its first digit: green, cyan, yellow, red
 
 
 class Secrets:
     """What must not be said to anybody: passwords in URLs, the keys of models, and API keys."""
 
     def __init__(self, settings: Settings) -> None:
-        vector, rerank, extraction = settings.vector, settings.rerank, settings.extraction
-        self._urls = [
-            settings.database.dsn,
-            vector.url,
-            vector.embedder,
-            vector.previous_embedder,
-            vector.base_url,
-            rerank.model,
-            rerank.base_url,
-            extraction.base_url,
-        ]
-        # Spelled as an option of a URL, since that is what is known to be secret there.
-        keys = (vector.api_key, rerank.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
-        self._urls += [f"?api_key={key}" for key in keys if key]
+        self._urls = secrets_of(settings)
+        if key := os.environ.get("OPENAI_API_KEY"):
+            self._urls.append(f"?api_key={key}")
 
     def hide(self, text: str) -> str:
         """The text without them."""
-        return mask_keys(mask_passwords(text, (url for url in self._urls if url)))
+        return mask_keys(mask_passwords(text, self._urls))
 
 
 def mask_keys(text: str) -> str:
@@ -78,16 +67,12 @@ class JsonLines(Lines):
 class TerminalLines(Lines):
     """Each request as one short line for people: when, status, how long, method and route; other records with their tracebacks."""
 
-    def __init__(self, secrets: Secrets, *, colours: bool) -> None:
-        super().__init__(secrets)
-        self._colours = colours
-
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         if record.name == access_log.name and isinstance(record.args, dict):
             told = record.args
             where = self._line(f"{told.get('method', '')!s:<6} {told.get('route') or '-'}")
-            return f"{at}  {self._colour(told.get('status', 0))}  {told.get('ms', 0):>8.1f} ms  {where}"
+            return f"{at}  {told.get('status', 0)}  {told.get('ms', 0):>8.1f} ms  {where}"
         said = self._line(f"{record.levelname.lower()}  {record.name}: {record.getMessage()}")
         why = record.exc_info[1] if record.exc_info else None
         trace = "" if why is None else "".join(traceback.format_exception(why))
@@ -96,10 +81,6 @@ class TerminalLines(Lines):
     def _line(self, text: str) -> str:
         """The text as one line that cannot steer the terminal."""
         return escape_controls(self._secrets.hide(_make_printable(text)))
-
-    def _colour(self, status: Any) -> str:
-        colour = _COLOURS.get(int(status) // 100) if self._colours else None
-        return f"{status}" if colour is None else f"\x1b[{colour}m{status}\x1b[0m"
 
 
 def _make_printable(value: Any) -> Any:
@@ -111,8 +92,7 @@ def write_logs(secrets: Secrets, *, requests: bool = True, stream: IO[str] | Non
     """Send this process's logs to stderr: lines for people on a terminal, else of JSON; without `requests` only warnings and errors."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    handler.setFormatter(TerminalLines(secrets, colours=colours) if stream.isatty() else JsonLines(secrets))
+    handler.setFormatter(TerminalLines(secrets) if stream.isatty() else JsonLines(secrets))
     # At the root: what asyncio or a driver has to say may hold a password as well.
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if not isinstance(each.formatter, Lines)]

@@ -11,7 +11,6 @@ import jinja2
 import msgspec
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse
 
@@ -64,21 +63,21 @@ class Routes(APIRouter):
         method: str,
         path: str,
         summary: str,
-        example: msgspec.Struct,
+        kind: type[msgspec.Struct],
         *statuses: int,
         also: type[msgspec.Struct] | None = None,
         keyless: bool = False,
         media: tuple[str, ...] = ("application/json",),
     ) -> Callable[[F], F]:
-        """Make a function the route that answers such a value, or one of another kind, or one of these statuses."""
-        kinds = [type(example)] if also is None else [type(example), also]
+        """Make a function the route that answers a value of this kind, or of another one, or one of these statuses."""
+        kinds = [kind] if also is None else [kind, also]
         _described.extend(each for each in kinds if each not in _described)
         refs = [_ref(each) for each in kinds]
         schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
         answer = {
             "description": " ".join((each.__doc__ or "").splitlines()[0] for each in kinds),
             "content": {
-                media[0]: {"schema": schema, "example": msgspec.to_builtins(example)},
+                media[0]: {"schema": schema},
                 **{text: {"schema": {"type": "string"}} for text in media[1:]},
             },
         }
@@ -133,11 +132,6 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
             "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer oct_…`"},
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         }
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            for method in route.methods or ():
-                # FastAPI drops what is null, which an example must show.
-                told["paths"][route.path_format][method.lower()]["responses"]["200"] = route.responses[200]
     for path in told["paths"].values():
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
@@ -171,15 +165,14 @@ def docs_page(document: dict[str, Any]) -> Response:
     templates = jinja2.Environment(loader=jinja2.PackageLoader("octavo.server"), autoescape=True)
     schemas = document["components"]["schemas"]
 
-    def find_body(told: dict[str, Any]) -> dict[str, Any]:
-        """What is sent with a request: the schema that is referred to, or the one of several that is not null."""
-        schema = told["content"]["application/json"]["schema"]
-        name = next((each for each in schema.get("anyOf", ()) if "$ref" in each), schema)["$ref"]
-        found: dict[str, Any] = schemas[name.rpartition("/")[2]]
-        return found
+    def find_schemas(told: dict[str, Any]) -> list[dict[str, Any]]:
+        """What is sent or answered: the schema that is referred to, or several, of which one may be null."""
+        schema = next(iter(told["content"].values()))["schema"]
+        named = [each["$ref"] for each in schema.get("anyOf", [schema]) if "$ref" in each]
+        return [schemas[name.rpartition("/")[2]] for name in named]
 
     templates.filters |= {
-        "body": find_body,
+        "schemas": find_schemas,
         "json": _json,
         "kind": _kind,
         "prose": _render_prose,
@@ -203,8 +196,8 @@ def _kind(schema: dict[str, Any]) -> str:
     return f"{kind} = {_json(schema['default'])}" if schema.get("default") is not None else kind
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _render_prose(text: str) -> Markup:

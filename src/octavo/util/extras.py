@@ -1,7 +1,11 @@
-"""The packages that each extra brings, and one sentence about all that are missing."""
+"""The packages that each extra brings, and one sentence about what is missing."""
 
+import importlib
 import importlib.util
 from types import MappingProxyType
+from typing import Any
+
+from octavo.errors import ConfigError
 
 #: extra → its packages, as Python imports them.
 PACKAGES = MappingProxyType({
@@ -37,8 +41,26 @@ def missing_packages(*extras: str) -> str:
     return f"{listed}: pip install 'octavo[{wanted}]'"
 
 
+def import_extra(package: str, extra: str, who: str = "this model") -> Any:
+    """A package that may be missing, imported; without it, ConfigError says who needs it and what brings it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise _needs(who, package, extra) from error
+
+
+def require_extra(package: str, extra: str, who: str = "this model") -> None:
+    """Fail at once where the package is missing, without paying for its import."""
+    if _is_missing(package):
+        raise _needs(who, package, extra)
+
+
+def _needs(who: str, package: str, extra: str) -> ConfigError:
+    return ConfigError(f"{who} needs the package {package}: pip install 'octavo[{extra}]'")
+
+
 def _is_missing(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is None
-    except ModuleNotFoundError:  # not even what it is a part of
+    except (ModuleNotFoundError, ValueError):  # not even what it is a part of; or None in sys.modules
         return True

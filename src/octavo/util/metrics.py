@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from octavo.errors import ConfigError
+from octavo.util.extras import import_extra
 
 #: Upper bounds of a histogram, in seconds: from what memory answers to what a caller gives up on.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -103,14 +103,10 @@ def merge_samples(families: Mapping[str, Family], parts: Iterable[Samples]) -> S
 
 def prometheus_page(families: Iterable[Family], samples: Samples) -> str:
     """The samples in Prometheus' text format. Raises ConfigError where `prometheus-client` is not installed."""
-    try:
-        from prometheus_client import generate_latest
-    except ImportError as error:
-        raise ConfigError(
-            "a page for Prometheus needs prometheus-client: pip install 'octavo[server]'"
-        ) from error
+    client = import_extra("prometheus_client", "server", "a page for Prometheus")
     page = _Page([_metric(family, samples.get(family.name, {})) for family in families])
-    return generate_latest(page).decode()
+    text: bytes = client.generate_latest(page)
+    return text.decode()
 
 
 class _Page(list[Any]):

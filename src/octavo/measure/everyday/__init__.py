@@ -21,13 +21,11 @@ from octavo.errors import ConfigError, ModelError
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store
 from octavo.layers import LayeredMemory
-from octavo.layers.records import COLLECTIONS
+from octavo.measure import open_measured
 from octavo.measure.bm25 import BM25
 from octavo.measure.formats import COLLECTION as MESSAGES
 from octavo.measure.metrics import mean
 from octavo.search.recall import Recall
-from octavo.stores import open_store
-from octavo.vectors import open_vectors
 from octavo.wraps import Indexed
 
 __all__ = [
@@ -253,7 +251,7 @@ def _answers(hit: _Hit, pair: Pair) -> bool:
 
 @asynccontextmanager
 async def _tell_person(person: Person, tell: _Tell, embedder: Embedder | None) -> AsyncIterator[_Ask]:
-    async with _open_memory(embedder) as store:
+    async with open_measured("memory://", embedder, None) as store:
         ask = await tell(person, store)
         if isinstance(store, Indexed):
             try:
@@ -264,26 +262,12 @@ async def _tell_person(person: Person, tell: _Tell, embedder: Embedder | None) -
         yield ask
 
 
-@asynccontextmanager
-async def _open_memory(embedder: Embedder | None) -> AsyncIterator[Store]:
-    async with open_store("memory://") as store:
-        if embedder is None:
-            yield store
-            return
-        async with (
-            open_vectors("memory://") as index,
-            Indexed(store, index, embedder, owned=False) as indexed,
-        ):
-            yield indexed
-
-
 async def _facts(person: Person, store: Store) -> _Ask:
     memory = LayeredMemory(store)
     said = {
         (await memory.extract(statement.text, user_id=person.name)).source_id: statement.id
         for statement in person.statements
     }
-    recall, scope = Recall(store), Scope(user=person.name)
 
     async def ask(question: str) -> _Found:
         found = await memory.recall(question, user_id=person.name, top_k=_FIRST)
@@ -291,11 +275,7 @@ async def _facts(person: Person, store: Store) -> _Ask:
             _Hit(one.memory.content, _find_statements(one.memory.sources, said), verbatim=False)
             for one in found
         ]
-        absent: bool | None = getattr(found, "probably_absent", None)
-        if absent is None:  # the facts do not say it themselves
-            names = tuple(COLLECTIONS.values())
-            absent = (await recall.recall(question, scope, 1, collections=names)).probably_absent
-        return _Found(hits, absent)
+        return _Found(hits, found.probably_absent)
 
     return ask
 

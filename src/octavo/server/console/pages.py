@@ -44,12 +44,6 @@ _HEADERS = {
 
 _WORDS = re.compile(r"[A-Za-z0-9_']+|\s+|.", re.DOTALL)
 _MOST_WORDS = 600  # of each text that are compared: the time grows with their square
-_LINK = re.compile(r"\[([^\]\n]{1,200})\]\((https?://[^\s)&]{1,500}|#[\w-]{1,100})\)")
-_INLINE = (
-    (re.compile(r"`([^`\n]+)`"), "code"),
-    (re.compile(r"\*\*([^*\n]+)\*\*"), "strong"),
-    (re.compile(r"(?<![*\w])\*([^*\s][^*\n]*)\*"), "em"),
-)
 
 
 class ConsoleRequest(Admitted):
@@ -211,7 +205,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         auto_reload=False,
     )
-    made.globals |= {"_": _say, "diff": word_diff, "markdown": render_markdown}
+    made.globals |= {"_": _say, "diff": word_diff}
     made.filters |= {
         "shown": show_text,
         "when": when,
@@ -274,59 +268,6 @@ def mark_terms(text: str, terms: Sequence[str]) -> Markup:
 
 def _spelling(term: str) -> str:
     return rf"\b{re.escape(term)}[a-z]*" if term.isascii() and term.isalnum() else re.escape(term)
-
-
-def render_markdown(text: str) -> Markup:
-    """Headings, lists, quotes, code and emphasis of a document; anything else in it is text, and no link runs anything."""
-    made: list[str] = []
-    open_list = fenced = False
-    paragraph: list[str] = []
-
-    def flush() -> None:
-        if paragraph:
-            made.append(f"<p>{_render_inline(' '.join(paragraph))}</p>")
-            paragraph.clear()
-
-    for line in text.split("\n"):
-        if line.startswith("```"):
-            flush()
-            made.append("</code></pre>" if fenced else "<pre><code>")
-            fenced = not fenced
-            continue
-        if fenced:
-            made.append(f"{escape(line)}\n")
-            continue
-        item = re.match(r"\s*(?:[-*+]|\d+\.)\s+(.*)", line)
-        if open_list and not item:
-            made.append("</ul>")
-            open_list = False
-        if heading := re.match(r"(#{1,4})\s+(.*)", line):
-            flush()
-            level = len(heading[1]) + 2  # the page's own come first
-            made.append(f"<h{level}>{_render_inline(heading[2])}</h{level}>")
-        elif item:
-            flush()
-            made += [] if open_list else ["<ul>"]
-            open_list = True
-            made.append(f"<li>{_render_inline(item[1])}</li>")
-        elif line.startswith(">"):
-            flush()
-            made.append(f"<blockquote>{_render_inline(line[1:].strip())}</blockquote>")
-        elif line.strip():
-            paragraph.append(line.strip())
-        else:
-            flush()
-    flush()
-    made += ["</ul>"] if open_list else []
-    made += ["</code></pre>"] if fenced else []
-    return Markup("".join(made))  # noqa: S704 - every piece was escaped by itself
-
-
-def _render_inline(text: str) -> str:
-    said = str(escape(text))
-    for pattern, tag in _INLINE:
-        said = pattern.sub(rf"<{tag}>\1</{tag}>", said)
-    return _LINK.sub(r'<a href="\2" rel="noreferrer noopener">\1</a>', said)
 
 
 def _language(request: Request) -> str:

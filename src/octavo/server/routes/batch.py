@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Scope
 
 from octavo.client.answers import BatchAnswer, Batched
-from octavo.server.answers import answer, example
+from octavo.server.answers import answer
 from octavo.server.gate import BATCHED, REQUEST_ID
 from octavo.server.openapi import Routes
 from octavo.server.problems import Problem
@@ -28,9 +28,7 @@ _PATH_SIGNS = "/%:@!$&'()*+,;=~"  # which a path holds as they are; what is perc
 _TIME_SHARE = 0.8  # of a request's time, after which no other part is begun: the answers must still go out
 
 
-@router.answers(
-    "POST", "/batch", "Several requests at once", example(Batched, answers=[BatchAnswer(status=200, body={})])
-)
+@router.answers("POST", "/batch", "Several requests at once", Batched)
 async def send_batch(body: Batch, request: Admitted) -> Response:
     """Answer each request in order, one after the other, with the status and the body that it would have alone.
 

@@ -11,7 +11,7 @@ from octavo.client.answers import Session
 from octavo.errors import Conflict
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, list_heads
-from octavo.server.answers import EventList, SessionList, TurnList, answer, example
+from octavo.server.answers import EventList, SessionList, TurnList, answer
 from octavo.server.openapi import Routes
 from octavo.server.requests import After, AfterSession, Limit, Name, NewEvent, PathName, SessionCursor, token
 from octavo.server.routing import Admitted
@@ -21,7 +21,6 @@ from octavo.service.records import (
     EventRecord,
     Observation,
     ObservationType,
-    TurnRecord,
     event_of,
     turn_of,
 )
@@ -32,7 +31,7 @@ _LATEST = datetime.max.replace(tzinfo=UTC) - _TICK
 _NEWEST = 1000  # events that are looked through for their sessions
 
 
-@router.answers("POST", "/events", "Append an event", example(EventRecord), 409)
+@router.answers("POST", "/events", "Append an event", EventRecord, 409)
 async def append_event(body: NewEvent, request: Admitted) -> Response:
     """Remember an observation; sent again with the same `obs_id`, it is the event it already is.
 
@@ -53,7 +52,7 @@ async def append_event(body: NewEvent, request: Admitted) -> Response:
     return answer(made)
 
 
-@router.answers("GET", "/events", "The newest events", example(EventList, session=None))
+@router.answers("GET", "/events", "The newest events", EventList)
 async def list_events(
     request: Admitted,
     session: Annotated[Name | None, fastapi.Query()] = None,
@@ -69,7 +68,7 @@ async def list_events(
     return answer(EventList(session=session, count=len(events), events=events, next=token(following)))
 
 
-@router.answers("GET", "/sessions", "The sessions, the latest first", example(SessionList))
+@router.answers("GET", "/sessions", "The sessions, the latest first", SessionList)
 async def list_sessions(request: Admitted, limit: Limit = 100, after: AfterSession = None) -> Response:
     """The sessions, the latest first, each with its number of events and its first and last time; `next` goes on.
 
@@ -80,9 +79,7 @@ async def list_sessions(request: Admitted, limit: Limit = 100, after: AfterSessi
     return answer(SessionList(count=len(found), sessions=found, next=token(following)))
 
 
-@router.answers(
-    "GET", "/sessions/{session:name}/events", "The newest events of a session", example(EventList)
-)
+@router.answers("GET", "/sessions/{session:name}/events", "The newest events of a session", EventList)
 async def list_session_events(
     session: PathName, request: Admitted, limit: Limit = 50, after: After = None
 ) -> Response:
@@ -90,12 +87,7 @@ async def list_session_events(
     return await list_events(request, session, limit, after)
 
 
-@router.answers(
-    "GET",
-    "/sessions/{session:name}/turns",
-    "The newest turns of a session",
-    example(TurnList, turns=[example(TurnRecord, status="ok")]),
-)
+@router.answers("GET", "/sessions/{session:name}/turns", "The newest turns of a session", TurnList)
 async def list_session_turns(
     session: PathName, request: Admitted, limit: Limit = 50, after: After = None
 ) -> Response:

@@ -9,7 +9,7 @@ from octavo.client.answers import Configuration, Counted, Health, Replayed, Stat
 from octavo.config import shown_settings
 from octavo.kernel import model
 from octavo.kernel.ids import now
-from octavo.server.answers import Probe, answer, example
+from octavo.server.answers import Probe, answer
 from octavo.server.openapi import Routes
 from octavo.server.problems import problem
 from octavo.server.routing import Admitted
@@ -18,15 +18,13 @@ from octavo.wraps.journal import JournalStatus
 
 router = Routes("upkeep")
 admin_router = Routes("admin")
-_NONE = example(Counted, total=0, by_kind={}, first_at=None, last_at=None)
-_CHANGES = example(Counted, by_kind={"insert": 2})
 # Without the reason, which names a folder: anybody may ask.
 _NO_QUEUE = (
     "the failure queue cannot be written to: what the store does not take is refused; the log says why"
 )
 
 
-@router.answers("GET", "/health", "How the server is", example(Health, version=__version__), keyless=True)
+@router.answers("GET", "/health", "How the server is", Health, keyless=True)
 async def get_health(request: Admitted) -> Response:
     """`ok`, or `degraded` while the store is away and writes wait on disk; 503 when a write would not be accepted."""
     memories = request.memories
@@ -48,13 +46,13 @@ async def get_health(request: Admitted) -> Response:
     return told
 
 
-@router.answers("GET", "/health/live", "Whether the process answers", Probe(status="alive"), keyless=True)
+@router.answers("GET", "/health/live", "Whether the process answers", Probe, keyless=True)
 async def get_live(request: Admitted) -> Response:  # noqa: ARG001 - every route is given it
     """200 as long as the event loop turns, whatever the store does: restart what does not answer."""
     return answer(Probe(status="alive"))
 
 
-@router.answers("GET", "/health/ready", "Whether to send requests here", Probe(status="ready"), keyless=True)
+@router.answers("GET", "/health/ready", "Whether to send requests here", Probe, keyless=True)
 async def get_ready(request: Admitted) -> Response:
     """200 when a write would be stored or queued and the server is not stopping; else 503: send requests elsewhere."""
     memories = request.memories
@@ -65,12 +63,7 @@ async def get_ready(request: Admitted) -> Response:
     return answer(Probe(status="ready"))
 
 
-@router.answers(
-    "GET",
-    "/stats",
-    "How much is remembered",
-    example(Stats, event=_NONE, logs=_CHANGES, events=_NONE, turns=_NONE),
-)
+@router.answers("GET", "/stats", "How much is remembered", Stats)
 async def get_stats(request: Admitted) -> Response:
     """Numbers of the caller's tenant, or of the user that the key is bound to: memories by category, log rows by action, events and turns by type."""
     store = request.store
@@ -86,15 +79,13 @@ async def get_stats(request: Admitted) -> Response:
     return answer(Stats(**counted))
 
 
-@admin_router.answers("GET", "/queue", "What waits for the store", example(JournalStatus), 404)
+@admin_router.answers("GET", "/queue", "What waits for the store", JournalStatus, 404)
 async def get_queue(request: Admitted) -> Response:
     """The failure queue of the process that answers; each worker has its own slot of it."""
     return answer(request.journal.status())
 
 
-@admin_router.answers(
-    "POST", "/queue/replay", "Try at once to store what waits", example(Replayed, replayed=3), 404
-)
+@admin_router.answers("POST", "/queue/replay", "Try at once to store what waits", Replayed, 404)
 async def replay_queue(request: Admitted) -> Response:
     """Whatever the back-off says; what cannot be stored yet goes on waiting."""
     journal = request.journal
@@ -102,7 +93,7 @@ async def replay_queue(request: Admitted) -> Response:
     return answer(Replayed(replayed=stored, waiting=journal.status().waiting))
 
 
-@admin_router.answers("GET", "/config", "The settings, without their secrets", example(Configuration))
+@admin_router.answers("GET", "/config", "The settings, without their secrets", Configuration)
 async def get_config(request: Admitted) -> Response:
     """All settings this server runs with; passwords and keys are replaced by …"""
     return answer(Configuration(sections=shown_settings(request.memories.settings)))

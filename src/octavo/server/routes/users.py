@@ -1,7 +1,7 @@
 """Who has memories, and all that is kept about one of them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from fastapi import Response
@@ -16,7 +16,7 @@ from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
 from octavo.layers.values import OwnerType
 from octavo.memory.exporting import PersonReach, json_lines, markdown
-from octavo.server.answers import ExportedRecord, UserList, answer, example
+from octavo.server.answers import ExportedRecord, UserList, answer
 from octavo.server.openapi import Routes
 from octavo.server.requests import AfterName, Limit, PathName, token
 from octavo.server.routing import Admitted, require_names
@@ -26,16 +26,9 @@ router = Routes("memories")
 COLLECTIONS = {"profile": "profile", "event": "episodes", "messages": "messages"}
 _OF_AGENTS = {"profile": "profile", "event": "episodes", "events": "events"}
 _MOST = 200  # users of one answer: each is looked up in every collection
-_ERASED = {
-    "id": "ers_06606a1b2c3d4e5f60718293a4b5c6d7",
-    "what": "user",
-    "subject": "5d41402abc4b2a76b9719d911017c592",
-    "removed": {"messages": 12, "profile": 2},
-}
-_USER = example(User, user_id="user123", total=5, counts={"profile": 2, "event": 3, "messages": 0})
 
 
-@router.answers("GET", "/users", "Who has memories", example(UserList, users=[_USER]), 501)
+@router.answers("GET", "/users", "Who has memories", UserList, 501)
 async def list_users(request: Admitted, limit: Limit = 100, after: AfterName = None) -> Response:
     """The users of the caller's tenant by name, each with how much is remembered and since when; `next` goes on.
 
@@ -55,15 +48,7 @@ async def list_users(request: Admitted, limit: Limit = 100, after: AfterName = N
     "GET",
     "/users/{user_id:name}/export",
     "All that is kept about a user",
-    ExportedRecord(
-        collection="messages",
-        id="066069c3cff3ed8f",
-        created_at=datetime(2026, 1, 31, 12, tzinfo=UTC),
-        seq=1,
-        kind="user",
-        scope={"user": "user123", "session": "monday"},
-        text="我对花生过敏",
-    ),
+    ExportedRecord,
     media=("application/x-ndjson", "text/markdown"),
 )
 async def export_user(user_id: PathName, request: Admitted, page: bool = False) -> Response:
@@ -79,9 +64,7 @@ async def export_user(user_id: PathName, request: Admitted, page: bool = False) 
     return StreamingResponse(json_lines(request.store, reach), media_type="application/x-ndjson")
 
 
-@router.answers(
-    "DELETE", "/users/{user_id}", "Erase a user's data for good", example(Certificate, **_ERASED), 409
-)
+@router.answers("DELETE", "/users/{user_id}", "Erase a user's data for good", Certificate, 409)
 async def forget_user(
     user_id: PathName,
     request: Admitted,

@@ -9,12 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from octavo.errors import ConfigError, InvalidRecord
+from octavo.errors import InvalidRecord
 from octavo.kernel.codec import MAX_DEPTH, seal
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.text import spell
 from octavo.service.vault.folder import Problem
 from octavo.service.vault.names import DocumentAddress, user_of
+from octavo.util.extras import import_extra
 
 Reason: TypeAlias = Literal["edited", "replaced", "conflict", "deleted"]
 COLLECTIONS = ("configs", "knowledge")
@@ -310,11 +311,7 @@ def _check_shape(spelled: str) -> None:
 
 
 def _yaml() -> Any:
-    try:
-        import yaml
-    except ModuleNotFoundError:
-        raise ConfigError("front matter needs pyyaml: pip install 'octavo[service]'") from None
-    return yaml
+    return import_extra("yaml", "service", "front matter")
 
 
 @functools.cache
