@@ -434,7 +434,8 @@ async def test_documents_are_read(url, settings_of, serving, browse, tmp_path):
     browser = browse(serving(settings))
     assert 'href="/console/vault/users%2Flin"' in browser.page("/vault")
     shown = browser.page("/vault/users%2Flin")
-    assert "# Lin\n\nLikes **black** tea." in shown
+    assert "<h3>Lin</h3>" in shown
+    assert "<strong>black</strong>" in shown
     assert "<del>green</del><ins>black</ins>" in shown
     assert "&lt;script&gt;" in shown
     assert 'href="javascript' not in shown

@@ -14,6 +14,7 @@ import jinja2
 import msgspec
 from fastapi import Request, Response
 from jinja2.runtime import Context
+from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
@@ -44,6 +45,7 @@ _HEADERS = {
 
 _WORDS = re.compile(r"[A-Za-z0-9_']+|\s+|.", re.DOTALL)
 _MOST_WORDS = 600  # of each text that are compared: the time grows with their square
+_LINKED = ("http://", "https://", "#")
 
 
 class ConsoleRequest(Admitted):
@@ -205,7 +207,7 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         auto_reload=False,
     )
-    made.globals |= {"_": _say, "diff": word_diff}
+    made.globals |= {"_": _say, "diff": word_diff, "markdown": render_markdown}
     made.filters |= {
         "shown": show_text,
         "when": when,
@@ -268,6 +270,27 @@ def mark_terms(text: str, terms: Sequence[str]) -> Markup:
 
 def _spelling(term: str) -> str:
     return rf"\b{re.escape(term)}[a-z]*" if term.isascii() and term.isalnum() else re.escape(term)
+
+
+@functools.cache
+def _markdown() -> MarkdownIt:
+    """A reader of documents, in which HTML is text, no link runs anything, and nothing is fetched from elsewhere."""
+    reader = MarkdownIt("commonmark", {"html": False}).disable("image")
+    reader.validateLink = lambda url: url.startswith(_LINKED)  # type: ignore[method-assign]
+    return reader
+
+
+def render_markdown(text: str) -> Markup:
+    """A document as it reads."""
+    reader = _markdown()
+    tokens = reader.parse(text)
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"  # the page's own come first
+        for link in token.children or ():
+            if link.type == "link_open":
+                link.attrSet("rel", "noreferrer noopener")
+    return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704 - it escapes what is no Markdown
 
 
 def _language(request: Request) -> str:
