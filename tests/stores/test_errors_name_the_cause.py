@@ -18,11 +18,14 @@ from octavo import (
     Record,
     Remove,
     StoreError,
+    StoreUnavailable,
     open_store,
     open_vectors,
 )
 from octavo.conversation import StoreChatMessageHistory
 from octavo.service import MessagePayload, Observation, ObservationType
+from octavo.stores.sql.drivers import sqlite
+from octavo.util import file_modes
 from octavo.util.words import pluralize
 from servers.verdict import NOT_TESTED
 
@@ -79,6 +82,42 @@ async def test_a_read_only_disk_is_said_to_be_one(disk, store, there):
         await write(url)
     assert str(folder / "a") in str(refused.value)
     assert "read-only" in str(refused.value).lower()
+
+
+@pytest.mark.parametrize("url", ["sqlite:///{}/octavo.db", "file://{}/files"])
+async def test_what_is_on_a_read_only_disk_can_be_read(disk, url):
+    folder, make_read_only = disk
+    url = url.format(folder)
+    many = [Record(collection="messages", text=f"tulip {number}") for number in range(400)]
+    async with open_store(url) as store:
+        await store.apply([Add(many)])
+    make_read_only()
+    async with open_store(url) as store:  # a search of so many would index them first, were they not
+        assert len((await store.search(Query(collection="messages"), ["tulip"])).found) == 400
+        assert (await store.tally(Query(collection="messages"))).total == 400
+        told = [each.warning for each in await store.describe() if each.warning and each.name != "access"]
+        assert told == ["the file system is read-only; mount it for writing"] * url.startswith("sqlite")
+
+
+@pytest.mark.parametrize("store", ["sqlite:///{}/octavo.db", "file://{}"])
+async def test_what_may_only_be_read_is_written_to_again_once_it_may(store, tmp_path, monkeypatch):
+    """Root may write to any file, so that the system is not asked here."""
+    url = store.format(tmp_path)
+    await write(url)
+    there = sorted(tmp_path.rglob("*"))
+    with monkeypatch.context() as patch:
+        for module in (sqlite, file_modes):
+            patch.setattr(module, "write_obstacle", lambda _: "this account may not write there")
+        reader = open_store(url)
+        assert len(await reader.find(Query(collection="messages"))) == 1
+        with pytest.raises(StoreUnavailable, match="this account may not write there"):
+            await reader.apply([Add([Record(collection="messages", text="y")])])
+        assert sorted(tmp_path.rglob("*")) == there
+    async with reader, open_store(url) as writer:
+        await writer.apply([Add([Record(collection="messages", text="y")])])
+        assert len(await reader.find(Query(collection="messages"))) == 2
+        await reader.apply([Add([Record(collection="messages", text="z")])])
+        assert len(await reader.find(Query(collection="messages"))) == 3
 
 
 @pytest.mark.parametrize("store", ["sqlite:///{}/octavo.db", "file://{}/files"])

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import apsw
 
-from octavo.errors import ConfigError, StoreClosed, StoreError
+from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import Prepared
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.ports import Finding, Scrubbed
@@ -41,14 +41,15 @@ def delete_index(root: Path) -> None:
 class _FolderDriver(SQLiteDriver):
     """SQLite's driver for the index of a folder, whose commits are the log's.
 
-    The index is in memory as long as nobody has written to the folder, so that looking makes nothing in it. When it is not
+    The index is in memory as long as nobody has written to the folder, so that looking makes nothing in it, and where it
+    cannot be written to. When it is not
     the folder's any more, another one is opened, and what was asked of it is asked again.
     """
 
     def __init__(self, root: Path, layout: FileLayout) -> None:
         self._root = root
         self._file = root / ".octavo" / "index.db"
-        self._identity: tuple[int, int] | None = None
+        self._identity: tuple[int, ...] | None = None
         self._log = FileLog(root, layout)
         self._usable: Worker | None = None  # the writer, once its index is open
         self._finished = False
@@ -146,7 +147,9 @@ class _FolderDriver(SQLiteDriver):
     # --- in threads
 
     def _is_used(self) -> bool:
-        return not self._root.is_dir() or self._file.parent.exists()
+        if not self._root.is_dir():
+            return True
+        return self._file.parent.exists() and not file_modes.write_obstacle(str(self._file))
 
     def _open_log(self, connection: apsw.Connection) -> None:
         on_disk = self.path != _MEMORY
@@ -157,6 +160,8 @@ class _FolderDriver(SQLiteDriver):
     def _identify(self) -> None:
         """Remember which file is the index, before a connection to it is opened."""
         if self.path != _MEMORY:
+            if why := file_modes.write_obstacle(str(self._file)):
+                raise StoreUnavailable(f"{self._file}: {why}")
             try:
                 file_modes.make_folder(self._file.parent)
                 os.close(file_modes.open_file(self._file, os.O_RDWR))
@@ -169,9 +174,12 @@ class _FolderDriver(SQLiteDriver):
         if self._identity_now() != self._identity:
             raise _IndexGone("the index of this folder is another one now")
 
-    def _identity_now(self) -> tuple[int, int] | None:
+    def _identity_now(self) -> tuple[int, ...] | None:
+        """Which file the index is; beside one in memory also when others have last written to it."""
         try:
             there = self._file.stat()
+            if self.path == _MEMORY and (log := Path(f"{self._file}-wal")).exists():
+                return there.st_ino, there.st_dev, log.stat().st_mtime_ns
         except OSError:
             return None
         return there.st_ino, there.st_dev

@@ -1,10 +1,11 @@
 """Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from octavo.errors import StoreError
+from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.model import Query
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Matches
@@ -54,8 +55,12 @@ class TermIndexing:
             found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(sizes, most))  # noqa: B023
             if found is not None:
                 return found
-            if not await self._to_its_end(self._catch_up(index)):
-                most = _ALL  # somebody else's transaction holds what waits, and may do so for long
+            with contextlib.suppress(
+                StoreUnavailable
+            ):  # that may only be read: what waits is read on the spot
+                if await self._to_its_end(self._catch_up(index)):
+                    continue
+            most = _ALL  # or somebody else's transaction holds what waits, and may do so for long
 
     async def lag(self, table: Table, most: int) -> int:
         """How many records wait, counted up to one more than `most`; they are indexed in idle time."""

@@ -102,11 +102,12 @@ class SQLiteDriver(Driver):
         used = await self._worker().run(lambda connection: connection.execute(_USED).fetchall())
         keeps = self.path != ":memory:"
         lossy = "the last transactions may be lost when the power fails; use durability=full"
-        blocks = keeps and used and journal != "wal"
+        obstacle = write_obstacle(self.path) if keeps else ""
+        blocks = keeps and used and journal != "wal" and not obstacle
         return [
             Finding("store", "sqlite"),
             Finding("version", version, "" if modern else "an old SQLite; upgrade apsw"),
-            Finding("file", self.path, "" if keeps else "everything is lost when the process ends"),
+            Finding("file", self.path, obstacle if keeps else "everything is lost when the process ends"),
             Finding("journal", str(journal), "not WAL: readers block the writer" if blocks else ""),
             Finding(
                 "durability",
@@ -186,13 +187,23 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
         if not Path(path).exists():
             # SQLite would make it by the umask; -wal and -shm get the mode of the database.
             os.close(open_file(path, os.O_RDWR))
-    connection = apsw.Connection(path)
+    if path != ":memory:" and _is_at_rest(path) and write_obstacle(path):
+        # SQLite would want to make files beside it, or leave some there that nobody may write to later.
+        named, flags = f"{Path(path).absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY
+        connection = apsw.Connection(named, flags | apsw.SQLITE_OPEN_URI)
+    else:
+        connection = apsw.Connection(path)
     connection.set_busy_timeout(int(timeout * 1000))
     connection.execute("PRAGMA schema_version").fetchall()  # what is no database is refused now, not later
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = ON").fetchall()  # what is removed is overwritten with zeros
     return connection
+
+
+def _is_at_rest(path: str) -> bool:
+    """Whether nobody has a file open to write to it."""
+    return not any(Path(f"{path}{ending}").exists() for ending in ("-wal", "-journal"))
 
 
 def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
@@ -248,6 +259,11 @@ class Worker:
                     result = work(connection)
             except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
                 failure = error
+            if connection is not None and connection.readonly(
+                "main"
+            ):  # by the next call others may have written
+                connection.close()
+                connection = None
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
                 loop.call_soon_threadsafe(_resolve, answer, result, failure)
         if connection is not None:
