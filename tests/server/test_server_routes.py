@@ -334,6 +334,16 @@ def test_what_has_a_body_takes_no_parameters(sqlite_server):
         assert client.get(f"{USER}/logs").json()["count"] == 0
 
 
+def test_head_is_answered_as_get_is(sqlite_server):
+    """Whoever watches a server asks so; what sends the answer leaves the body out."""
+    with sqlite_server().client() as client:
+        for path in ("/health", f"{USER}/profile", "/docs", "/metrics"):
+            asked, told = client.head(path), client.get(path)
+            assert (asked.status_code, asked.headers["content-type"]) == (200, told.headers["content-type"])
+        assert client.head("/search").status_code == 405
+        assert client.head("/memory/user_nobody_1.1").status_code == 404
+
+
 def test_what_there_is_not(sqlite_server):
     with sqlite_server().client() as client:
         assert client.get("/nothing").json() == {

@@ -129,7 +129,8 @@ class _Passage:
             # A copy: the path that the server itself holds must stay one that can be written down.
             scope = {**scope, "path": _unquote(scope["raw_path"])}
         scope[REQUEST_ID] = self._id.decode()
-        self._scope = scope
+        # HEAD is answered as GET is; whoever sends the answer knows from the scope of its own to leave the body out.
+        self._scope = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
         self._caller: str | None = None  # who holds the slot, if one is held
         self._room = 0  # bytes that are held
         self._seen = 0  # bytes of the body that came
