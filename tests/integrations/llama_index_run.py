@@ -171,6 +171,10 @@ async def second(store):
         except ValueError as error:
             told["refused"] = str(error)
     try:
+        await memory.aput("hello")
+    except TypeError as error:
+        told["no_message"] = str(error)
+    try:
         OctavoMemory.from_dict(memory.to_dict())
     except ValueError as error:
         told["homeless"] = "sql_store" in str(error)

@@ -153,6 +153,10 @@ def blocking(url):
 
 def refused():
     told = []
+    try:
+        asyncio.run(OctavoSession("memory://", "monday").add_items(["x"]))
+    except TypeError as error:
+        told.append(str(error))
     for wrong in ({"user_id": ""}, {"agent_id": 3}):
         try:
             memory_tools(None, **wrong)

@@ -85,8 +85,9 @@ def test_blocking_calls(told):
 
 
 def test_what_is_refused(told):
-    """A wrong owner when a block is made; and a memory that is loaded from JSON, which does not say where its messages are."""
+    """A wrong owner when a block is made; what is no message; and a memory that is loaded from JSON, which does not say where its messages are."""
     assert "user_id must be a name" in told["second"]["refused"]
+    assert told["second"]["no_message"].endswith("got 'hello'")
     assert told["second"]["homeless"]
 
 

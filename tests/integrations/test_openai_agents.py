@@ -64,10 +64,12 @@ def test_tools(told):
 
 
 def test_blocking_runs(told, framework_url):
-    """`Runner.run_sync` makes an event loop for each run; and a wrong owner is refused when tools are made."""
+    """`Runner.run_sync` makes an event loop for each run; a wrong item is refused, and a wrong owner when tools are made."""
     if framework_url != "memory://":
         assert told["blocking"] == [[1, 3, 5], True]
-        assert len(told["refused"]) == 2
+        assert told["refused"][0].startswith("an item is a dict, such as {")
+        assert told["refused"][0].endswith("; got 'x'")
+        assert len(told["refused"]) == 3
 
 
 def test_every_block_of_the_page(frameworks, tmp_path):

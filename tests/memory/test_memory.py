@@ -169,7 +169,7 @@ async def test_scores_go_down(memory):
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-@pytest.mark.parametrize("limit", [-1, "5", None, 2.5])
+@pytest.mark.parametrize("limit", [-1, "5", None, 2.5, True])
 async def test_a_limit_is_a_number(memory, limit):
     await memory.add("I like tea.", user_id="lin")
     for look in (partial(memory.search, "tea"), memory.get_all):
@@ -314,6 +314,10 @@ async def test_messages_of_the_sdks(kind, tmp_path):
         ({"role": "user", "content": 7}, "a text or a list of blocks"),
         ({"role": "user", "content": "x", "metadata": "mail"}, "metadata of a message must be a dict"),
         ({"role": "user", "content": [{"text": "no type"}]}, "a dict with a 'type'"),
+        ({"role": "user", "content": [{"type": "text", "text": None}]}, "not empty"),
+        ({"role": "user", "content": [{"type": "text"}]}, "not empty"),
+        ({"role": "assistant", "tool_calls": "look"}, "a tool call is a dict with a 'function'.*; got 'l'"),
+        ({"role": "assistant", "tool_calls": [{"function": "look"}]}, "got {'function': 'look'}"),
         ("  ", "not empty"),
         ("", "not empty"),
     ],

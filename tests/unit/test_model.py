@@ -180,6 +180,8 @@ def test_unpaged_and_plain():
     [
         ({"limit": -1}, "limit must be 0 or more"),
         ({"offset": -1}, "offset must be 0 or more"),
+        ({"limit": True}, "limit must be 0 or more.*; got True"),
+        ({"offset": False}, "offset must be 0 or more; got False"),
         ({"where": {"a": {}}}, r"where\['a'\] must be"),
         ({"since": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=1)))}, "cannot be said in UTC"),
         (

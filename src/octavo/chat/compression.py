@@ -20,6 +20,7 @@ import msgspec
 from octavo.chat.memory import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.errors import ConfigError, ModelError
+from octavo.kernel.model import is_count
 from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 from octavo.util.user_code import call_function, translate_errors
 
@@ -65,7 +66,7 @@ class CompressionConfig(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, least in (("trigger", 0), ("keep_recent", 0), ("summary_tokens", 1), ("piece_tokens", 100)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if not is_count(value, least):
                 raise ConfigError(
                     f"{name} of a CompressionConfig is a whole number from {least} on; got {value!r}"
                 )

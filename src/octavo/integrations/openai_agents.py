@@ -13,7 +13,7 @@ from octavo.chat.messages import Msg, to_record
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import Conflict, InvalidRecord
 from octavo.integrations import require_package, tools
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.sessions import SessionItems, check_kind
 from octavo.kernel.model import Record, Remove
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
@@ -84,6 +84,7 @@ class OctavoSession(SessionItems, SessionABC):  # type: ignore[misc] # its types
 
     def _record_of(self, item: TResponseInputItem) -> Record:
         """An item as a message of the chat face; whatever that cannot say is kept beside it."""
+        check_kind(item, dict, '{"role": "user", "content": "hello"}')
         message = _message(item)
         record = to_record(message, (), self._scope)
         return record if _plain(record) == item else self._record(message, item, _caption(item))

@@ -62,6 +62,12 @@ class SessionItems(BoundStore):
         return msgspec.structs.replace(record, text=record.text or caption, data=data)
 
 
+def check_kind(item: object, kind: type, example: str) -> None:
+    """Refuse what is no item of the framework."""
+    if not isinstance(item, kind):
+        raise TypeError(f"an item is a {kind.__name__}, such as {example}; got {item!r}"[:300])
+
+
 def text_block(text: Any) -> TextBlock:
     """Something said."""
     return {"type": "text", "text": text or ""}

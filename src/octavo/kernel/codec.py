@@ -22,6 +22,7 @@ from octavo.kernel.model import (
     Record,
     Remove,
     Scope,
+    is_count,
     to_utc,
 )
 from octavo.kernel.shapes import SHAPES
@@ -148,7 +149,7 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
     """Check a batch of writes before any of it is applied; one bad record refuses the batch and is named."""
     prepared: list[Prepared] = []
     for op in ops:
-        if op.expect is not None and not (isinstance(op.expect, int) and op.expect >= 0):
+        if op.expect is not None and not is_count(op.expect):
             raise InvalidQuery(f"expect must be a number of records from 0 on, or None; got {op.expect!r}")
         if isinstance(op, Add):
             prepared.append(CheckedAdd(list(map(seal, op.records)), op.expect))

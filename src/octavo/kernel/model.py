@@ -9,7 +9,7 @@ import hashlib
 import operator
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -247,12 +247,12 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def checked(self) -> "Query":
         """This query with its times in UTC, or InvalidQuery when it has no meaning."""
-        if self.limit is not None and (not isinstance(self.limit, int) or self.limit < 0):
+        if self.limit is not None and not is_count(self.limit):
             raise InvalidQuery(f"limit must be 0 or more, or None for all; got {self.limit!r}")
         if self.text is not None and not isinstance(self.text, str):
             raise InvalidQuery(f"the text to look for must be a string; got {self.text!r}"[:200])
-        if self.offset < 0:
-            raise InvalidQuery(f"offset must be 0 or more; got {self.offset}")
+        if not is_count(self.offset):
+            raise InvalidQuery(f"offset must be 0 or more; got {self.offset!r}")
         for name, value in self.where.items():
             if not (value is None or isinstance(value, str | int | float | bool)):
                 raise InvalidQuery(
@@ -344,6 +344,11 @@ class Remove(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="op", ta
 
 
 Op: TypeAlias = Add | Change | Remove
+
+
+def is_count(value: object, least: int = 0) -> TypeGuard[int]:
+    """Whether it is a whole number, at least so many; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def check_expected(expect: int | None, met: int) -> None:

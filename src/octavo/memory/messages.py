@@ -70,10 +70,10 @@ def _read(one: Any, speaker: Role) -> Msg:
     if not isinstance(content, list | tuple | None):
         raise InvalidRecord(f"the content of a message is a text or a list of blocks; got {_clip(content)}")
     blocks: Any = [*map(_block, content or ()), *map(_call, calls)]
+    if not any(block.get("text", True) for block in blocks):
+        raise InvalidRecord(f"a message has a content that is not empty; got {_clip(one)}")
     if len(blocks) == 1 and isinstance(told.get("content"), str) and blocks[0]["type"] == "text":
         blocks = told["content"]
-    if not blocks:
-        raise InvalidRecord(f"a message has a content that is not empty; got {_clip(one)}")
     name, more = told.get("name"), told.get("metadata") or {}
     if not isinstance(more, Mapping):
         raise InvalidRecord(f"the metadata of a message must be a dict; got {_clip(more)}")
@@ -98,13 +98,15 @@ def _block(block: Any) -> dict[str, Any]:
         url = told.get("image_url")
         url = url.get("url") if isinstance(url, Mapping) else url
         return {"type": "image", "source": {"type": "url", "url": url or ""}}
-    return dict(told)
+    return {**told, "text": str(told.get("text") or "")} if kind == "text" else dict(told)
 
 
 def _call(call: Any) -> dict[str, Any]:
     """A tool call of a chat completion as a block; arguments that are no JSON object are kept as they were said."""
     told = _plain(call)
-    asked = told.get("function") or told.get("custom") or {}
+    asked = isinstance(told, Mapping) and (told.get("function") or told.get("custom") or {})
+    if not isinstance(asked, Mapping):
+        raise InvalidRecord(f"a tool call is a dict with a 'function' that is one; got {_clip(call)}")
     raw = asked.get("arguments") or asked.get("input") or ""
     try:
         more: dict[str, Any] = {"input": msgspec.json.decode(raw, type=dict[str, Any])}

@@ -13,7 +13,7 @@ from llama_index.core.storage.chat_store.base_db import (  # type: ignore[import
 
 from octavo.chat.messages import MESSAGES, Msg
 from octavo.conversation.store_history import on_store_loop
-from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
+from octavo.integrations.sessions import SessionItems, call_block, check_kind, result_block, text_block
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
 from octavo.kernel.ports import Store, list_names, write_ops
 from octavo.memory.searching import DEFAULT_SESSION
@@ -51,6 +51,8 @@ class _Session(SessionItems):
         return self._query(after=START, **clauses)
 
     def records(self, messages: Sequence[ChatMessage], status: MessageStatus) -> list[Record]:
+        for message in messages:
+            check_kind(message, ChatMessage, 'ChatMessage(role="user", content="hello")')
         marks = (_ARCHIVED,) if status == MessageStatus.ARCHIVED else ()
         items = [message.model_dump(mode="json") for message in messages]
         kept = [self._record(_to_message(item), item, f"[{item['role']}]") for item in items]

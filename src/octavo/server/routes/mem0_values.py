@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
 import msgspec
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, StrictBool, StrictInt
 from starlette.exceptions import HTTPException
 
 from octavo.kernel.ids import now
@@ -70,8 +70,8 @@ class Asked(Named):
     """A question to somebody's memories."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES)]
-    top_k: Annotated[int, Field(ge=1, le=100)] | None = None
-    limit: Annotated[int, Field(ge=1, le=100)] | None = None
+    top_k: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
+    limit: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
     threshold: float | None = None
     fields: list[str] | None = None
 

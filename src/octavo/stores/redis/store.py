@@ -11,7 +11,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.codec import Prepared
-from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
+from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally, is_count
 from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
@@ -46,7 +46,7 @@ class RedisStore(SearchingStore):
             raise ConfigError(
                 f"a Redis store needs a client or pool of redis.asyncio; got {type(client).__name__}"
             )
-        if ttl is not None and (not isinstance(ttl, int) or ttl < 1):
+        if ttl is not None and not is_count(ttl, 1):
             raise ConfigError(
                 f"ttl is a number of seconds from 1 on, or None to keep records for good; got {ttl!r}"
             )
