@@ -68,6 +68,24 @@ async def test_left_by_an_earlier_process(store, tenant, monkeypatch):
         assert [fact.sources for fact in facts] == [(message.id,)]
 
 
+async def test_left_a_moment_ago(store, tenant, monkeypatch):
+    """A process that was killed is started again at once, and goes on for months."""
+    monkeypatch.setattr(pending, "_GRACE", timedelta(seconds=1))
+    async with AsyncMemory(store, tenant=tenant) as memory:
+        scope = Scope(tenant=tenant, user="lin", agent="", session="s")
+        message = to_record(Msg("user", "I am a luthier from Cremona.", "user"), (), scope)
+        await store.apply([Add([message]), Add([note_for(message, {"user_id": "lin"}, {})])])
+        await memory.add("hello", user_id="other")
+        await asyncio.sleep(0.3)
+        assert await memory.get_all(user_id="lin") == []  # somebody may be at it
+
+        async def found():
+            await memory.add("hello", user_id="other")
+            return await memory.get_all(user_id="lin")
+
+        await until(found)
+
+
 async def test_a_model_that_fails(store, tenant):
     """What was said is kept, and its facts are found when the model answers again."""
 

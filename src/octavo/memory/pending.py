@@ -48,7 +48,7 @@ class PendingFacts:
         self._layers = layers
         self._task: asyncio.Task[None] | None = None
         self._waiting: dict[str, Record] = {}  # notes of this process, to be tried again
-        self._looked = False
+        self._next_look = 0.0  # of the event loop's clock; earlier ones find no note that the last one left
 
     async def find(self, note: Record, message: Record) -> Extracted:
         """Find the facts of a message, and strike out its note."""
@@ -79,7 +79,7 @@ class PendingFacts:
     def extract_later(self, notes: Sequence[Record]) -> None:
         """Find the facts of these when the store is back."""
         self._waiting.update((note.id, note) for note in notes)
-        self._looked = False
+        self._next_look = 0.0
         self.look()
 
     def forget(self, subject: Subject) -> None:
@@ -89,10 +89,11 @@ class PendingFacts:
                 del self._waiting[note.id]
 
     def look(self) -> None:
-        """Begin, once, to find what waits and what earlier processes have left; nobody waits for it."""
-        if not self._looked and (self._task is None or self._task.done()):
+        """Begin, now and then, to find what waits and what other processes have left; nobody waits for it."""
+        at = asyncio.get_running_loop().time()
+        if at >= self._next_look and (self._task is None or self._task.done()):
             self._task = asyncio.ensure_future(self._catch_up())
-        self._looked = True
+            self._next_look = at + _GRACE.total_seconds()
 
     async def close(self) -> None:
         """Stop; what is left is found by the next process."""
