@@ -291,6 +291,15 @@ def test_impossible_names_are_dropped():
 
 
 @pytest.mark.parametrize(
+    "asked", [{"scope": Scope(session=5)}, {"ids": ("a", 5)}, {"kinds": (5,)}, {"where": {5: "x"}}]
+)
+def test_names_are_strings(asked):
+    """The number of a row is none: no record has it."""
+    with pytest.raises(InvalidQuery, match="a name in a query is a string; got 5"):
+        is_answerable(check_query(Query(collection="messages", **asked)))
+
+
+@pytest.mark.parametrize(
     "cursor", [Cursor(at=NOON, id="\0"), Cursor(at=NOON, scope_key=HALF), Cursor(at=NOON, seq=2**53)]
 )
 def test_forged_cursors(cursor):

@@ -246,7 +246,7 @@ def _drop_impossible_names(query: Query) -> Query:
         return query
     lists = {name: getattr(query, name) for name in ("ids", "kinds", "marks", "without")}
     names = [name for listed in lists.values() if listed for name in listed]
-    if not names or _is_storable("".join(names)):
+    if not names or _is_storable(_join(names)):
         return query
     kept = {key: tuple(n for n in listed if _is_storable(n)) for key, listed in lists.items() if listed}
     return msgspec.structs.replace(query, **kept)
@@ -260,7 +260,7 @@ def is_answerable(query: Query) -> bool:
         words = [*query.where, *(value for value in query.where.values() if isinstance(value, str))]
         if any(isinstance(value, float) and not math.isfinite(value) for value in query.where.values()):
             return False
-        if not _is_storable("".join(words)):
+        if not _is_storable(_join(words)):
             return False
     return not query.text or _is_storable(query.text)
 
@@ -268,7 +268,15 @@ def is_answerable(query: Query) -> bool:
 @functools.lru_cache(maxsize=NAMES_HELD)
 def _is_storable_scope(scope: Scope) -> bool:
     names = (scope.tenant, scope.user, scope.agent, scope.session)
-    return _is_storable("".join(name for name in names if name))
+    return _is_storable(_join([name for name in names if name]))
+
+
+def _join(names: list[str]) -> str:
+    try:
+        return "".join(names)
+    except TypeError:
+        wrong = next(name for name in names if not isinstance(name, str))
+        raise InvalidQuery(f"a name in a query is a string; got {_shorten(wrong)}") from None
 
 
 def _is_storable(text: str) -> bool:
