@@ -120,6 +120,18 @@ async def test_what_may_only_be_read_is_written_to_again_once_it_may(store, tmp_
         assert len(await reader.find(Query(collection="messages"))) == 3
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["deleted", "replaced"])
+async def test_a_file_that_is_another_one_now_takes_no_writes(tmp_path, there):
+    """What is written to a file that was deleted is gone when it is closed."""
+    path, other = tmp_path / "octavo.db", tmp_path / "backup.db"
+    await write(f"sqlite:///{other}")
+    async with open_store(f"sqlite:///{path}") as store:
+        await store.apply([Add([Record(collection="messages", text="x")])])
+        other.rename(path) if there else path.unlink()
+        with pytest.raises(StoreUnavailable, match="was deleted, moved or replaced while it was open"):
+            await store.apply([Add([Record(collection="messages", text="y")])])
+
+
 @pytest.mark.parametrize("store", ["sqlite:///{}/octavo.db", "file://{}/files"])
 async def test_a_full_disk_is_said_to_be_one(disk, store):
     """SQLite itself calls it an I/O error where there is no room for its shared memory."""

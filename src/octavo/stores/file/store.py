@@ -169,6 +169,9 @@ class _FolderDriver(SQLiteDriver):
                 raise StoreError(f"{error.strerror}: {error.filename}") from error
         self._identity = self._identity_now()
 
+    def _check_file(self, _: apsw.Connection) -> None:
+        self._check()
+
     def _check(self) -> None:
         """Fail if the index was deleted by hand, or one was made where there was none."""
         if self._identity_now() != self._identity:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import itertools
 import os
 import queue
@@ -66,7 +67,20 @@ class SQLiteDriver(Driver):
             raise
 
     async def write(self, script: Callable[[], Script[T]]) -> T:
-        return await self._worker().run(lambda connection: transact(connection, lambda c: run(c, script())))
+        def work(connection: apsw.Connection) -> T:
+            self._check_file(connection)
+            return transact(connection, lambda c: run(c, script()))
+
+        return await self._worker().run(work)
+
+    def _check_file(self, connection: apsw.Connection) -> None:
+        """Refuse to write where nobody will look again."""
+        moved = ctypes.c_int()
+        connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+        if moved.value:
+            raise StoreUnavailable(
+                f"SQLite: {self.path} was deleted, moved or replaced while it was open; start this process again"
+            )
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         del name  # a store makes each once
