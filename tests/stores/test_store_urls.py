@@ -71,6 +71,16 @@ def test_an_option_that_the_driver_or_the_server_knows_is_taken(url):
     open_store(url)
 
 
+@pytest.mark.parametrize(
+    "url", ["sqlite:///notes#1.db", "file:///tmp/notes#1", "postgresql://lin:se#same@host/db"]
+)
+def test_a_sign_that_ends_a_url_is_refused(url):
+    """`notes#1.db` and `notes#2.db` would be one file, `notes`."""
+    with pytest.raises(ConfigError, match="a # in it is written %23") as refused:
+        open_store(url)
+    assert "se#same" not in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["sqlite:///", "sqlite://", "sqlite+aiosqlite:///", "sqlite:///?timeout=3"])
 @pytest.mark.parametrize("opened", [open_store, open_vectors, EventStore])
 def test_a_sqlite_url_without_a_path_is_refused_and_not_kept_in_memory(opened, url):

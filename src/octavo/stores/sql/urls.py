@@ -72,6 +72,8 @@ def parse(url: str) -> DatabaseUrl:
     """Take a URL apart, or say what is wrong with it without showing its password."""
     try:
         url.encode()  # what is half a surrogate pair, no driver can send
+        if "#" in url:  # what follows it would be left out, be it half of a file's name or of a password
+            raise ValueError("a # in it is written %23")
         parts = urlsplit(url)
         login, _, where = parts.netloc.rpartition("@")
         each = [where] if parts.scheme == "file" else where.split(",")
