@@ -320,6 +320,11 @@ REFUSED = [
     (lambda m: m.append_event(said("x"), "s" * 300), "300 bytes"),
     (lambda m: m.append_event(said("x"), "s", meta={"n": float("nan")}), "nan"),
     (lambda m: m.append_event(said("x", metadata={"f": object()}), "s"), "metadata"),
+    # Each of these two was kept, and no event or turn of its session could be read again.
+    (lambda m: m.append_event(said("x", metadata=["f"]), "s"), r"metadata .* must be a dict; got \['f'\]"),
+    (lambda m: m.finish_turn("turn_x", final_output_obs_id=5), "final_output_obs_id .*; got 5"),
+    (lambda m: m.upsert_user_profile(None, "likes tea"), "user_id must be a name; got None"),
+    (lambda m: m.get_user_profile(None), "user_id must be a name; got None"),
     (lambda m: m.append_event(OwnObservation("", {}), "s"), "obs_type"),
     (lambda m: m.append_event(OwnObservation("tick", {}, "o", "noon"), "s"), "noon"),
     (lambda m: m.append_turn("s", ""), "input_event_id"),

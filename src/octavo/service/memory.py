@@ -186,13 +186,13 @@ class AsyncMemoryService:
 
     async def get_user_profile(self, user_id: str) -> str | None:
         """What is written about a user, or None when nothing is."""
-        return await self.get_config(f"users/{user_id}")
+        return await self.get_config(_profile_key(user_id))
 
     async def upsert_user_profile(
         self, user_id: str, text: str, meta: dict[str, Any] | None = None
     ) -> Document:
         """Set what is written about a user; the text it replaces is kept as a version."""
-        return await self.upsert_config(f"users/{user_id}", text, meta)
+        return await self.upsert_config(_profile_key(user_id), text, meta)
 
     async def get_config(self, key: str) -> str | None:
         """The text of a document, such as "system", "world" or "users/alice", or None when there is none."""
@@ -409,6 +409,12 @@ class AsyncMemoryService:
 
     async def _with_timeout(self, work: Coroutine[Any, Any, T]) -> T:
         return await Attempts().read(work, self._timeout_seconds)
+
+
+def _profile_key(user_id: str) -> str:
+    if not isinstance(user_id, str):
+        raise InvalidRecord(f"user_id must be a name; got {user_id!r}")
+    return f"users/{user_id}"
 
 
 def _user(user_id: str | None) -> str | None:

@@ -271,13 +271,16 @@ def event_to_record(
         )
     obs_id = _read_field(obs, "obs_id") or new_id("obs_")
     observed_at = _read_field(obs, "timestamp")
+    metadata = to_plain("metadata", _read_field(obs, "metadata") or {})
+    if not isinstance(metadata, dict):
+        raise InvalidRecord(f"the metadata of an observation must be a dict; got {metadata!r:.80}")
     data = {
         "obs_id": str(obs_id),
         "source_name": str(_read_field(obs, "source_name") or ""),
         "actor": to_plain("actor", _read_field(obs, "actor")),
         "payload": payload,
         "gate_result": to_plain("gate_result", gate_result),
-        "metadata": to_plain("metadata", _read_field(obs, "metadata") or {}),
+        "metadata": metadata,
         "timestamp": _format_time(observed_at) if observed_at is not None else at.isoformat(),
     }
     if extra := {
@@ -350,6 +353,10 @@ def turn_end(
     """The change that ends a turn."""
     if status not in ("ok", "error"):
         raise InvalidRecord(f"a turn ends with status 'ok' or 'error'; got {status!r}")
+    if not isinstance(final_output_obs_id, str | None):
+        raise InvalidRecord(
+            f"final_output_obs_id must be the id of an observation; got {final_output_obs_id!r}"
+        )
     ended = {
         "final_output_obs_id": final_output_obs_id,
         "error": None if error is None else _make_storable(str(error)),
