@@ -14,7 +14,7 @@ from octavo.agent.tools import AgentContext, Tool, check_name, tools_by_name
 from octavo.agent.turn import Layer, Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
-from octavo.kernel.model import is_count
+from octavo.kernel.model import check_count
 from octavo.util.attributes import Checked, Fixed
 from octavo.util.user_code import Attempt, attempt
 
@@ -36,9 +36,7 @@ def _adapter(given: Any) -> ModelAdapter:
 
 
 def _iterations(most: Any) -> int:
-    if not is_count(most, 1):
-        raise ConfigError(f"max_iterations must be 1 or more; got {most!r}")
-    return most
+    return check_count(most, "max_iterations must be 1 or more", ConfigError, 1)
 
 
 class Agent:

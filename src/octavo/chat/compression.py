@@ -20,7 +20,7 @@ import msgspec
 from octavo.chat.memory import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.errors import ConfigError, ModelError
-from octavo.kernel.model import is_count
+from octavo.kernel.model import check_count
 from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 from octavo.util.user_code import call_function, translate_errors
 
@@ -65,11 +65,8 @@ class CompressionConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, least in (("trigger", 0), ("keep_recent", 0), ("summary_tokens", 1), ("piece_tokens", 100)):
-            value = getattr(self, name)
-            if not is_count(value, least):
-                raise ConfigError(
-                    f"{name} of a CompressionConfig is a whole number from {least} on; got {value!r}"
-                )
+            rule = f"{name} of a CompressionConfig is a whole number from {least} on"
+            check_count(getattr(self, name), rule, ConfigError, least)
         if not callable(self.token_counter):
             raise ConfigError(f"token_counter takes a text and answers a number; got {self.token_counter!r}")
 

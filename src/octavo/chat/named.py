@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from octavo.chat.memory import ChatMemory
 from octavo.chat.messages import CONTENT, MESSAGES, SUMMARIES, Msg, given_marks, to_message
 from octavo.errors import ConfigError, Conflict
-from octavo.kernel.model import Add, is_count
+from octavo.kernel.model import Add, check_count
 from octavo.stores import open_store
 
 if TYPE_CHECKING:
@@ -186,11 +186,8 @@ class RedisMemory(ChatMemory):
 
 
 def _seconds(ttl: int | None) -> int | None:
-    if ttl is not None and not is_count(ttl, 1):
-        raise ConfigError(
-            f"key_ttl is a number of seconds from 1 on, or None to keep messages for good; got {ttl!r}"
-        )
-    return ttl
+    rule = "key_ttl is a number of seconds from 1 on, or None to keep messages for good"
+    return None if ttl is None else check_count(ttl, rule, ConfigError, 1)
 
 
 def _client(**options: Any) -> "Redis":

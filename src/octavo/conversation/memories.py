@@ -12,7 +12,7 @@ from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHis
 from octavo.conversation.language import LanguageModel, TokenCounter, as_model, counter_of
 from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, as_message, get_buffer_string
 from octavo.errors import StoreUnavailable
-from octavo.kernel.model import is_count
+from octavo.kernel.model import check_count
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
 from octavo.util.sync import Twins, as_async, as_plain
@@ -23,13 +23,7 @@ _FIRST_LOOK = 16  # messages that are read at first; each further look is twice 
 
 def at_least(least: int, what: str) -> Callable[[Any], int]:
     """A check of a whole number: at least so many, else ValueError that says of what."""
-
-    def check(number: Any) -> int:
-        if not is_count(number, least):
-            raise ValueError(f"{what} from {least} on; got {number!r}")
-        return number
-
-    return check
+    return lambda number: check_count(number, f"{what} from {least} on", ValueError, least)
 
 
 def keep_mode(keep: Any) -> str:

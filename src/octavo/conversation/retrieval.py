@@ -14,7 +14,7 @@ from octavo.conversation.memories import BaseMemory, input_message, log, output_
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Add, Query, Record, Remove, is_count
+from octavo.kernel.model import Add, Query, Record, Remove, check_count
 from octavo.kernel.ports import Store
 from octavo.util.attributes import Checked
 from octavo.util.cache import Cache, size_of
@@ -42,9 +42,7 @@ class Document(msgspec.Struct):
 
 
 def _number_of_documents(k: Any) -> int:
-    if not is_count(k, 1):
-        raise ConfigError(f"k is the number of documents to find, from 1 on; got {k!r}")
-    return k
+    return check_count(k, "k is the number of documents to find, from 1 on", ConfigError, 1)
 
 
 class RecallRetriever(BoundStore):
@@ -146,8 +144,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
     ) -> None:
         if isinstance(exclude_input_keys, str):  # it would be taken letter by letter
             raise TypeError(f"exclude_input_keys is a list of names; got {exclude_input_keys!r}")
-        if not is_count(cache_size):
-            raise ConfigError(f"cache_size is a number of answers from 0 on; got {cache_size!r}")
+        check_count(cache_size, "cache_size is a number of answers from 0 on", ConfigError)
         self.memory_key = memory_key
         self.input_key = input_key
         self.output_key = output_key

@@ -22,7 +22,7 @@ from octavo.kernel.model import (
     Record,
     Remove,
     Scope,
-    is_count,
+    check_count,
     to_utc,
 )
 from octavo.kernel.shapes import SHAPES
@@ -149,8 +149,8 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
     """Check a batch of writes before any of it is applied; one bad record refuses the batch and is named."""
     prepared: list[Prepared] = []
     for op in ops:
-        if op.expect is not None and not is_count(op.expect):
-            raise InvalidQuery(f"expect must be a number of records from 0 on, or None; got {op.expect!r}")
+        if op.expect is not None:
+            check_count(op.expect, "expect must be a number of records from 0 on, or None")
         if isinstance(op, Add):
             prepared.append(CheckedAdd(list(map(seal, op.records)), op.expect))
         elif isinstance(op, Change):
@@ -246,7 +246,7 @@ def _drop_impossible_names(query: Query) -> Query:
         return query
     lists = {name: getattr(query, name) for name in ("ids", "kinds", "marks", "without")}
     names = [name for listed in lists.values() if listed for name in listed]
-    if not names or _is_storable(_join(names)):
+    if not names or _is_storable(*names):
         return query
     kept = {key: tuple(n for n in listed if _is_storable(n)) for key, listed in lists.items() if listed}
     return msgspec.structs.replace(query, **kept)
@@ -260,7 +260,7 @@ def is_answerable(query: Query) -> bool:
         words = [*query.where, *(value for value in query.where.values() if isinstance(value, str))]
         if any(isinstance(value, float) and not math.isfinite(value) for value in query.where.values()):
             return False
-        if not _is_storable(_join(words)):
+        if not _is_storable(*words):
             return False
     return not query.text or _is_storable(query.text)
 
@@ -268,22 +268,17 @@ def is_answerable(query: Query) -> bool:
 @functools.lru_cache(maxsize=NAMES_HELD)
 def _is_storable_scope(scope: Scope) -> bool:
     names = (scope.tenant, scope.user, scope.agent, scope.session)
-    return _is_storable(_join([name for name in names if name]))
+    return _is_storable(*(name for name in names if name))
 
 
-def _join(names: list[str]) -> str:
+def _is_storable(*names: str) -> bool:
     try:
-        return "".join(names)
+        return b"\0" not in "".join(names).encode()
+    except UnicodeEncodeError:
+        return False
     except TypeError:
         wrong = next(name for name in names if not isinstance(name, str))
         raise InvalidQuery(f"a name in a query is a string; got {_shorten(wrong)}") from None
-
-
-def _is_storable(text: str) -> bool:
-    try:
-        return b"\0" not in text.encode()
-    except UnicodeEncodeError:
-        return False
 
 
 def _check_change(change: Change) -> Change:

@@ -9,7 +9,7 @@ import hashlib
 import operator
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -247,12 +247,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def checked(self) -> "Query":
         """This query with its times in UTC, or InvalidQuery when it has no meaning."""
-        if self.limit is not None and not is_count(self.limit):
-            raise InvalidQuery(f"limit must be 0 or more, or None for all; got {self.limit!r}")
+        if self.limit is not None:
+            check_count(self.limit, "limit must be 0 or more, or None for all")
         if self.text is not None and not isinstance(self.text, str):
             raise InvalidQuery(f"the text to look for must be a string; got {self.text!r}"[:200])
-        if not is_count(self.offset):
-            raise InvalidQuery(f"offset must be 0 or more; got {self.offset!r}")
+        check_count(self.offset, "offset must be 0 or more")
         for name, value in self.where.items():
             if not (value is None or isinstance(value, str | int | float | bool)):
                 raise InvalidQuery(
@@ -346,9 +345,11 @@ class Remove(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="op", ta
 Op: TypeAlias = Add | Change | Remove
 
 
-def is_count(value: object, least: int = 0) -> TypeGuard[int]:
-    """Whether it is a whole number, at least so many; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+def check_count(value: Any, rule: str, wrong: type[Exception] = InvalidQuery, least: int = 0) -> int:
+    """A whole number, at least so many, or the error with its rule; True and False are none."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return value
+    raise wrong(f"{rule}; got {value!r:.200}")
 
 
 def check_expected(expect: int | None, met: int) -> None:

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import EARLIEST
-from octavo.kernel.model import is_count, to_utc
+from octavo.kernel.model import check_count, to_utc
 from octavo.layers.records import Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Layer
 
@@ -104,9 +104,7 @@ def name(what: str, value: Any) -> str:
 
 def limit(value: Any) -> int | None:
     """How many at most; None is all."""
-    if value is not None and not is_count(value):
-        raise InvalidQuery(f"limit must be 0 or more, or None for all; got {_shorten(value)}")
-    return value
+    return None if value is None else check_count(value, "limit must be 0 or more, or None for all")
 
 
 def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | None:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from octavo.errors import InvalidQuery
-from octavo.kernel.model import Record, is_count
+from octavo.kernel.model import Record, check_count
 from octavo.kernel.text import content
 from octavo.layers.reasons import is_chinese
 from octavo.layers.records import LASTING_TOPICS, topic_in
@@ -128,8 +128,7 @@ def build(
     """
     if not callable(count):
         raise InvalidQuery(f"count must be a function that answers how many tokens a text has; got {count!r}")
-    if not is_count(max_tokens):
-        raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
+    check_count(max_tokens, "max_tokens must be a number, 0 or more")
     everything = {
         part: [
             (rank, record, _head(record), _body(record, max_tokens)) for rank, record in enumerate(records)

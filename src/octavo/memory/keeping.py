@@ -20,7 +20,7 @@ import msgspec
 
 from octavo.chat.messages import MESSAGES, Msg, to_message
 from octavo.errors import InvalidQuery, InvalidRecord, OctavoError
-from octavo.kernel.model import Query, is_count
+from octavo.kernel.model import Query, check_count
 from octavo.kernel.ports import read_page
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.messages import Message, messages_to_keep
@@ -49,8 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         Whose(**self.owner)
-        if not is_count(self.max_tokens):
-            raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {self.max_tokens!r}")
+        check_count(self.max_tokens, "max_tokens must be a number, 0 or more")
         if not isinstance(self.timeout_seconds, int | float) or not 0 < self.timeout_seconds <= 3600:
             raise InvalidQuery(
                 f"timeout_seconds must be more than 0, and 3600 at most; got {self.timeout_seconds!r}"

@@ -155,9 +155,7 @@ class AsyncMemory:
         names = [message.id for message in said]
         if not done.stored:
             self._pending.extract_later(list(notes.values()))
-            note = (
-                "the store takes no writes now: this is on disk, and its facts are found when it does again"
-            )
+            note = "the store takes no writes: this is on disk, and its facts are found when it does again"
             return Added(messages=names, status="queued", note=note)
         self._pending.look()
         return await self._pending.find_all(names, [(notes[r.id], r) for r in records if r.id in notes])

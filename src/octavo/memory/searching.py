@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.codec import check_name
-from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exact_scope, is_count
+from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, check_count, exact_scope
 from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.terms import is_unspaced, terms
@@ -150,8 +150,7 @@ def _check_sources(sources: Sequence[str] | None) -> tuple[str, ...]:
 
 def check_limit(limit: int) -> None:
     """Refuse what is no number of hits or rows."""
-    if not is_count(limit):
-        raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
+    check_count(limit, "limit must be a number, 0 or more")
 
 
 async def search(

@@ -11,7 +11,7 @@ import msgspec
 
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import is_answerable, seal
-from octavo.kernel.model import Op, Query, Record, Remove, Scope, is_count
+from octavo.kernel.model import Op, Query, Record, Remove, Scope, check_count
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.util.opening import Opening
 
@@ -48,8 +48,7 @@ class BaseIndex(Opening):
         self, space: str, vector: Vector, scope: Scope, collections: Sequence[str], limit: int
     ) -> list[Near]:
         """The entries inside the scope and the collections that are nearest, best first; filtered before ranked."""
-        if not is_count(limit):
-            raise InvalidQuery(f"limit must be 0 or more; got {limit!r}")
+        check_count(limit, "limit must be 0 or more")
         try:
             asked = _normalise(vector)
         except InvalidRecord as error:

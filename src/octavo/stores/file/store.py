@@ -42,8 +42,7 @@ class _FolderDriver(SQLiteDriver):
     """SQLite's driver for the index of a folder, whose commits are the log's.
 
     The index is in memory as long as nobody has written to the folder, so that looking makes nothing in it, and where it
-    cannot be written to. When it is not
-    the folder's any more, another one is opened, and what was asked of it is asked again.
+    cannot be written to. When it is not the folder's any more, another one is opened, and what was asked of it is asked again.
     """
 
     def __init__(self, root: Path, layout: FileLayout) -> None:
@@ -82,7 +81,7 @@ class _FolderDriver(SQLiteDriver):
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         def check_first() -> Script[T]:
-            self._check()
+            self._check_file()
             return script()
 
         read = super().read
@@ -99,12 +98,14 @@ class _FolderDriver(SQLiteDriver):
     async def _commit_all(self, batches: list[Batch]) -> list[list[int]]:
         if self.path == _MEMORY:
             raise _IndexGone("there is no index on disk yet")
-        return await self._worker().run(lambda _: self._log.commit(batches, self._check))
+        return await self._worker().run(lambda _: self._log.commit(batches, self._check_file))
 
     async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
         if self.path == _MEMORY:
             return Scrubbed()
-        await self._with_index(lambda: self._worker().run(lambda _: self._log.scrub(self._check, progress)))
+        await self._with_index(
+            lambda: self._worker().run(lambda _: self._log.scrub(self._check_file, progress))
+        )
         return await super().scrub(tables, progress)
 
     # --- one index after the other
@@ -169,10 +170,7 @@ class _FolderDriver(SQLiteDriver):
                 raise StoreError(f"{error.strerror}: {error.filename}") from error
         self._identity = self._identity_now()
 
-    def _check_file(self, _: apsw.Connection) -> None:
-        self._check()
-
-    def _check(self) -> None:
+    def _check_file(self, _: object = None) -> None:
         """Fail if the index was deleted by hand, or one was made where there was none."""
         if self._identity_now() != self._identity:
             raise _IndexGone("the index of this folder is another one now")

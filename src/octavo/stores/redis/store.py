@@ -11,7 +11,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.codec import Prepared
-from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally, is_count
+from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally, check_count
 from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
@@ -46,10 +46,9 @@ class RedisStore(SearchingStore):
             raise ConfigError(
                 f"a Redis store needs a client or pool of redis.asyncio; got {type(client).__name__}"
             )
-        if ttl is not None and not is_count(ttl, 1):
-            raise ConfigError(
-                f"ttl is a number of seconds from 1 on, or None to keep records for good; got {ttl!r}"
-            )
+        if ttl is not None:
+            rule = "ttl is a number of seconds from 1 on, or None to keep records for good"
+            check_count(ttl, rule, ConfigError, 1)
         self.client: Any = Redis(connection_pool=client) if isinstance(client, ConnectionPool) else client
         self._layout = KeyLayout(prefix)
         self._ttl = ttl

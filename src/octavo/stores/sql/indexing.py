@@ -55,12 +55,12 @@ class TermIndexing:
             found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(sizes, most))  # noqa: B023
             if found is not None:
                 return found
-            with contextlib.suppress(
-                StoreUnavailable
-            ):  # that may only be read: what waits is read on the spot
+            with contextlib.suppress(StoreUnavailable):
                 if await self._to_its_end(self._catch_up(index)):
                     continue
-            most = _ALL  # or somebody else's transaction holds what waits, and may do so for long
+            most = (
+                _ALL  # it may only be read, or somebody else's transaction holds what waits, perhaps for long
+            )
 
     async def lag(self, table: Table, most: int) -> int:
         """How many records wait, counted up to one more than `most`; they are indexed in idle time."""

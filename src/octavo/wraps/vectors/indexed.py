@@ -8,8 +8,8 @@ from typing import Literal, Self, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
-from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally, is_count
+from octavo.errors import ConfigError, StoreClosed, StoreError
+from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally, check_count
 from octavo.kernel.ports import Embedder, Near, Store, TellsDigests, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.wraps.vectors.comparing import ComparedRecords, Comparison, Differences
@@ -172,8 +172,7 @@ class Indexed(Wrap):
     async def resembling(self, text: str, scope: Scope, collections: Sequence[str], limit: int) -> list[Near]:
         """The nearest records, best first; none when no model reads the language of the text, or while vectors are made
         for the first time of what was there before."""
-        if not is_count(limit):
-            raise InvalidQuery(f"limit must be 0 or more; got {limit!r}")
+        check_count(limit, "limit must be 0 or more")
         self._upkeep.start()
         await self._upkeep.learn()
         serving = self._upkeep.serving

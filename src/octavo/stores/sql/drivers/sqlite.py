@@ -201,23 +201,19 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
         if not Path(path).exists():
             # SQLite would make it by the umask; -wal and -shm get the mode of the database.
             os.close(open_file(path, os.O_RDWR))
-    if path != ":memory:" and _is_at_rest(path) and write_obstacle(path):
+    named, flags = path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    at_rest = path != ":memory:" and not any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+    if at_rest and write_obstacle(path):
         # SQLite would want to make files beside it, or leave some there that nobody may write to later.
-        named, flags = f"{Path(path).absolute().as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY
-        connection = apsw.Connection(named, flags | apsw.SQLITE_OPEN_URI)
-    else:
-        connection = apsw.Connection(path)
+        named = f"{Path(path).absolute().as_uri()}?immutable=1"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(named, flags)
     connection.set_busy_timeout(int(timeout * 1000))
     connection.execute("PRAGMA schema_version").fetchall()  # what is no database is refused now, not later
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = ON").fetchall()  # what is removed is overwritten with zeros
     return connection
-
-
-def _is_at_rest(path: str) -> bool:
-    """Whether nobody has a file open to write to it."""
-    return not any(Path(f"{path}{ending}").exists() for ending in ("-wal", "-journal"))
 
 
 def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
@@ -273,9 +269,7 @@ class Worker:
                     result = work(connection)
             except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
                 failure = error
-            if connection is not None and connection.readonly(
-                "main"
-            ):  # by the next call others may have written
+            if connection is not None and connection.readonly("main"):  # by the next call it may be another
                 connection.close()
                 connection = None
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
