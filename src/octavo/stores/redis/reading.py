@@ -1,15 +1,18 @@
 """Reading: pages of an order, each page one script call and therefore one moment."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from octavo.errors import StoreError
 from octavo.kernel.model import START, Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.stores.redis.connection import LoopClient
 from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, KeyLayout, RankRange, decode_body, end, moment
-from octavo.stores.redis.scripts import LIST_NAMES, READ, TALLY, unpack
+from octavo.stores.redis.scripts import READ, TALLY, unpack
 
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
@@ -104,19 +107,27 @@ class RedisReader:
         low, high = f"({part}:{after}".encode(), f"({part};".encode()
         found: list[NameCount] = []
         while low and len(found) < most:
-            wanted = b"%d" % min(most - len(found), _PAGE)
-            answer = await self._connection.run(LIST_NAMES, [base + b"parts"], base, low, high, wanted)
-            last, *texts = unpack(answer)
-            for entry, total, first, newest in zip(*[iter(texts)] * 4, strict=True):
-                name = entry.decode().partition(":")[2]
-                if int(total) > 0:
-                    times = {"first": moment(first), "last": moment(newest)}
-                    found.append(NameCount(name=name, total=int(total), **times))
-                else:
-                    scope = msgspec.structs.replace(query.scope, **{part: name})
-                    found += await self._count_names(msgspec.structs.replace(query, scope=scope), part)
-            low = b"(" + last if last else b""
+            wanted = min(most - len(found), _PAGE)
+            page = await self._connection.ask(
+                "ZRANGEBYLEX", base + b"parts", low, high, "LIMIT", "0", str(wanted)
+            )
+            tallied = await asyncio.gather(*[self._count_name(query, base, part, entry) for entry in page])
+            found += [one for one in tallied if one is not None]
+            low = b"(" + page[-1] if len(page) == wanted else b""
         return found
+
+    async def _count_name(self, query: Query, base: bytes, part: ScopePart, entry: bytes) -> NameCount | None:
+        """How many records a listed name has; one that has none any more is taken off the list."""
+        name = entry.decode().partition(":")[2]
+        scope = msgspec.structs.replace(query.scope, **{part: name})
+        tally = await self.tally(Query(collection=query.collection, scope=scope))
+        if tally.first and tally.last:
+            return NameCount(name=name, total=tally.total, first=tally.first, last=tally.last)
+        with contextlib.suppress(StoreError):  # a replica refuses this and can be read all the same
+            await self._connection.ask("ZREM", base + b"parts", entry)
+            if await self._connection.ask("EXISTS", base + b"order:" + entry):  # it came back meanwhile
+                await self._connection.ask("ZADD", base + b"parts", "0", entry)
+        return None
 
     async def _count_names(self, query: Query, part: ScopePart) -> list[NameCount]:
         """Who is named within a scope, from its records."""

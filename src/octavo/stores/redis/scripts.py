@@ -292,29 +292,6 @@ return {redis.call('HGETALL', KEYS[2]), first[1] or '', last[1] or ''}
 """,
 )
 
-# Lists the users, agents or sessions of a tenant. KEYS: its parts. ARGV: again, base, from, to, how many to look at.
-# Answers the last one looked at if there may be more; then for each `user:<name>` or the like, how many records it has, or -1
-# where some may have expired, its first member and its last.
-LIST_NAMES = Script(
-    _SHARED,
-    r"""
-local base, most, answer = ARGV[2], tonumber(ARGV[5]), {''}
-local names = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[3], ARGV[4], 'LIMIT', 0, most)
-for _, name in ipairs(names) do
-  local order = base .. 'order:' .. name
-  local count, first, last = redis.call('ZCARD', order), redis.call('ZRANGE', order, 0, 0), redis.call('ZRANGE', order, -1, -1)
-  if count == 0 then
-    redis.pcall('ZREM', KEYS[1], name) -- its records have expired
-  else
-    if redis.call('HEXISTS', base .. 'kinds:' .. name, '\0') == 1 then count = -1 end
-    for _, text in ipairs({name, tostring(count), first[1], last[1]}) do answer[#answer + 1] = text end
-  end
-end
-if #names == most then answer[1] = names[most] end
-return packed(answer)
-""",
-)
-
 # Looks for terms in scopes.
 # KEYS: the scopes of a tenant, a user, … ARGV: again, base, from and to which scope, how many scopes to look at, bytes to stop at,
 # how many unknown records of a scope to read, term, ...
