@@ -5,8 +5,6 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from octavo.util.system import call_after_fork
-
 _lock = threading.Lock()
 _last = 0
 
@@ -28,21 +26,4 @@ def next_seq() -> int:
 
 def new_id(prefix: str = "") -> str:
     """A fresh id: 56 bits of time in microseconds, then 72 random bits, so ids sort by birth."""
-    try:
-        chance = _chances.pop()
-    except IndexError:
-        _draw()
-        chance = _chances.pop()
-    return f"{prefix}{time.time_ns() // 1000:014x}{chance}"
-
-
-_chances: list[str] = []
-
-
-def _draw() -> None:
-    """Draw the random parts of the next ids in one go: one at a time, the system call is most of an id's cost."""
-    drawn = os.urandom(9 * 256).hex()
-    _chances.extend([drawn[at : at + 18] for at in range(0, len(drawn), 18)])
-
-
-call_after_fork(_chances.clear)  # or parent and child would draw the same ones
+    return f"{prefix}{time.time_ns() // 1000:014x}{os.urandom(9).hex()}"
