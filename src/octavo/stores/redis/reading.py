@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from octavo.stores.redis.connection import LoopClient
 from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, KeyLayout, RankRange, decode_body, end, moment
 from octavo.stores.redis.scripts import READ, TALLY, unpack
 
+T = TypeVar("T")
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -22,7 +23,7 @@ _IDS = 500
 _ALL = -1  # members of a range; or bytes enough for any number of them
 _ANY_BYTES = 2**53
 
-#: A record and the JSON that Redis keeps of it; of a record that was cut, the size of that JSON.
+#: A record and the JSON that Redis keeps of it.
 Found: TypeAlias = tuple[Record, bytes]
 
 
@@ -43,29 +44,27 @@ class RedisReader:
         self._layout = layout
 
     async def heads(self, query: Query) -> list[Head]:
-        """The heads of the records a query finds; Redis leaves out the rest, unless the query asks about it."""
-        cut = _needs_no_body(query)
-        found = (await self.find(query, cut=cut))[0]
-        if not cut:
-            return [Head.of(record) for record, _ in found]
-        return [msgspec.structs.replace(Head.of(record), size_bytes=int(size)) for record, size in found]
+        """The heads of the records a query finds."""
+        return (await self._collect(query, lambda found: Head.of(found[0])))[0]
 
-    async def find(self, query: Query, *, cut: bool = False) -> tuple[list[Found], bytes]:
-        """The records a query finds, and the version that the counter beside them had; no more is read than the page needs.
+    async def find(self, query: Query) -> tuple[list[Found], bytes]:
+        """The records a query finds, and the version that the counter beside them had; no more is read than the page needs."""
+        return await self._collect(query, lambda found: found)
 
-        With `cut`, they are without text and bodies, and in place of the JSON stands its size.
-        """
+    async def _collect(self, query: Query, make: Callable[[Found], T]) -> tuple[list[T], bytes]:
+        """What is made of each record that a query finds, and the version: no more than a few of them are held at once."""
         if query.ids is not None or query.expired_at is not None:
-            return await self._look_up(query, cut=cut)
-        found: list[Found] = []
+            looked_up, version = await self._look_up(query)
+            return list(map(make, looked_up)), version
+        found: list[T] = []
         version = b""
         end_at = None if query.limit is None else query.offset + query.limit
         skipped = -1
-        async with aclosing(self._pages(query, cut=cut)) as pages:
+        async with aclosing(self._pages(query)) as pages:
             async for page in pages:
                 if skipped < 0:
                     skipped, version = page.skipped, page.version
-                found += page.found
+                found += map(make, page.found)
                 if end_at is not None and skipped + len(found) >= end_at:
                     break
         found = found[query.offset - skipped : None if end_at is None else end_at - skipped]
@@ -133,7 +132,7 @@ class RedisReader:
         """Who is named within a scope, from its records."""
         everything = Query(collection=query.collection, scope=query.scope)
         counted: dict[str, NameCount] = {}
-        async with aclosing(self._pages(everything, cut=True)) as pages:
+        async with aclosing(self._pages(everything)) as pages:
             async for page in pages:
                 for one in NameCount.of(part, [record for record, _ in page.found]):
                     newer = counted.get(one.name, one)  # they are read from the newest back
@@ -157,7 +156,7 @@ class RedisReader:
             return Tally.of(query, [record for record, _ in (await self.find(query))[0]])
         by_kind: dict[str, int] = {}
         first = last = None
-        async with aclosing(self._pages(query, cut=_needs_no_body(query))) as pages:
+        async with aclosing(self._pages(query)) as pages:
             async for page in pages:
                 for record, _ in page.found:  # from the newest back
                     by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
@@ -165,7 +164,7 @@ class RedisReader:
                     first = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _look_up(self, query: Query, *, cut: bool) -> tuple[list[Found], bytes]:
+    async def _look_up(self, query: Query) -> tuple[list[Found], bytes]:
         """The answer where all that may be in it is known by its id or by its end."""
         asked = self._layout.plan_read(query)
         pages = []
@@ -178,13 +177,13 @@ class RedisReader:
             )
             for start in range(0, max(len(ranges), 1), _IDS):
                 part = ranges[start : start + _IDS]
-                pages.append(await self._read(keys, asked.base, part, width=0, cut=cut))
+                pages.append(await self._read(keys, asked.base, part, width=0))
         else:
             keys, high = [asked.base + b"ends", asked.kinds], f"({end(query.expired_at)}g".encode()
             width, low = TIME_WIDTH + ORDER_WIDTH, b"-"
             while low:
                 page = await self._read(
-                    keys, asked.base, [(low, high)], width=width, most=_PAGE, most_bytes=_PAGE_BYTES, cut=cut
+                    keys, asked.base, [(low, high)], width=width, most=_PAGE, most_bytes=_PAGE_BYTES
                 )
                 pages.append(page)
                 low = b"(" + page.last if page.last else b""
@@ -192,7 +191,7 @@ class RedisReader:
         found = [kept[record.key] for record in query.over(record for record, _ in kept.values())]
         return found, pages[0].version
 
-    async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[ScriptPage, None]:
+    async def _pages(self, query: Query) -> AsyncGenerator[ScriptPage, None]:
         """What matches, page by page in reading order; where everything in the order does, from the offset on."""
         asked, span = self._layout.plan_read(query), RankRange.of(query)
         spoken_for = {"since": None, "until": None, **({"marks": None} if asked.mark else {})}
@@ -214,7 +213,6 @@ class RedisReader:
                 skip=skip,
                 most_bytes=_PAGE_BYTES,
                 forward=span.forward,
-                cut=cut,
             )
             yield page._replace(found=[found for found in page.found if sure or query.matches(found[0])])
             if not page.last:
@@ -233,31 +231,11 @@ class RedisReader:
         skip: int = 0,
         most_bytes: int = _ANY_BYTES,
         forward: bool = True,
-        cut: bool = False,
     ) -> ScriptPage:
         """What stands in these ranges of the first key, read at one moment."""
         command = b"ZRANGEBYLEX" if forward else b"ZREVRANGEBYLEX"
-        numbers = [b"%d" % number for number in (width, most, skip, most_bytes, cut)]
+        numbers = [b"%d" % number for number in (width, most, skip, most_bytes)]
         bounds = [bound for both in ranges for bound in both]
         answer = await self._connection.run(READ, keys, base, command, *numbers, *bounds)
         version, skipped, last, *bodies = unpack(answer)
-        return ScriptPage(
-            version,
-            int(skipped),
-            last,
-            [_read_cut(body) if cut else (decode_body(body), body) for body in bodies],
-        )
-
-
-def _needs_no_body(query: Query) -> bool:
-    """Whether nothing is asked about that stands in text, data or metadata.
-
-    Of a few records by their ids the exact sizes are worth reading them; the size of a cut one counts its head too.
-    """
-    return not query.text and not query.where and query.ids is None
-
-
-def _read_cut(cut: bytes) -> Found:
-    """A record that a script has cut, and the size that it wrote in front."""
-    size, _, body = cut.partition(b" ")
-    return decode_body(body), size
+        return ScriptPage(version, int(skipped), last, [(decode_body(body), body) for body in bodies])

@@ -38,6 +38,7 @@ class TermIndexing:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._turn = asyncio.Lock()
         self._wrote_at = 0.0
         self._again = False  # something was asked for while the task was at work
         self._closing = False
@@ -66,11 +67,16 @@ class TermIndexing:
         waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
         indexed, done = 0, 1
         while done and indexed < waiting:
-            done = await self._driver.write(lambda: index_some(index, _PRESSED))
+            done = await self._index_some(index, _PRESSED)
             indexed += done
         if indexed > _MANY:
             await self._driver.write(index.analyze)
         return indexed
+
+    async def _index_some(self, index: SqlTermIndex, most: int) -> int:
+        # One at a time: what another has claimed would be passed over, and taken for done.
+        async with self._turn:
+            return await self._driver.write(lambda: index_some(index, most))
 
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this to its end even if whoever asked for it gives up: half a transaction would hold its locks."""
@@ -119,7 +125,7 @@ class TermIndexing:
         done, total, due = 1, 0, _MANY
         while done and not self._closing:
             began_at, wrote_at = loop.time(), self._wrote_at
-            done = await self._driver.write(lambda: index_some(index, _BATCH))
+            done = await self._index_some(index, _BATCH)
             # Others write now; where they do so all the time, four fifths of it are theirs.
             busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
             total += done
@@ -158,7 +164,7 @@ class TermIndexing:
         In two transactions: who removes a record that is queued but not yet for all to see would not wait for its entry.
         """
         found = await self._driver.write(lambda: _queue_some(index, after, _BATCH))
-        await self._driver.write(lambda: index_some(index, _BATCH))
+        await self._index_some(index, _BATCH)
         return found
 
     async def verify(self, table: Table, progress: Progress) -> Lexicon:
