@@ -1,5 +1,7 @@
 """Ids that sort by time and never collide, and the sequence that breaks ties between equal times."""
 
+import base64
+import hashlib
 import os
 import threading
 import time
@@ -27,3 +29,11 @@ def next_seq() -> int:
 def new_id(prefix: str = "") -> str:
     """A fresh id: 56 bits of time in microseconds, then 72 random bits, so ids sort by birth."""
     return f"{prefix}{time.time_ns() // 1000:014x}{os.urandom(9).hex()}"
+
+
+def short_name(*parts: str) -> str:
+    """A short fixed-length name for these parts, of letters, digits, - and _."""
+    # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
+    spelled = "".join([f"{len(part)}:{part}" for part in parts])
+    digest = hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=15).digest()
+    return base64.urlsafe_b64encode(digest).decode()
