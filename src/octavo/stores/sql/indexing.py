@@ -16,7 +16,6 @@ from octavo.stores.sql.schema import Table
 from octavo.stores.sql.searching import TermSearch
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
 from octavo.stores.sql.term_index import IndexedRecord, SqlTermIndex, entry
-from octavo.util.cache import Cache
 
 T = TypeVar("T")
 _SPOT = 300  # records whose terms a search makes on the spot; when more wait, they are indexed first
@@ -33,7 +32,6 @@ class TermIndexing:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sizes: dict[str, searching.Sizes] = {}
         self._followed: dict[str, SqlTermIndex] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -45,13 +43,13 @@ class TermIndexing:
 
     async def search(self, table: Table, query: Query, terms: Sequence[str]) -> Matches:
         """Answer as `search_records` would, after indexing what waits if that is much."""
-        index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
+        index = table.index
         # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
         most = _ALL if self._driver.joins else _SPOT
         self._follow(table)
         while True:
             # Made anew each time: a driver that has lost its connection asks again.
-            found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(sizes, most))  # noqa: B023
+            found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(most))  # noqa: B023
             if found is not None:
                 return found
             if not await self._to_its_end(self._catch_up(index)):
