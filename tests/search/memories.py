@@ -45,7 +45,7 @@ def ids(hits) -> list[str]:
 
 def near(record: Record, score: float, text: str | None = None) -> Near:
     """What an index says of a record; `text` is what it was made from, when that is not what it holds now."""
-    key = EntryKey(record.collection, record.id, record.scope.key)
+    key = EntryKey.of(record)
     return Near(key, digest(record.text if text is None else text), score)
 
 

@@ -7,6 +7,7 @@ import pytest
 from memories import Clock, Recall, ids, inside, keep, naming, near, note
 from octavo import Add, Change, Query, Record, Remove, Scope, new_id
 from octavo.kernel.ids import now
+from octavo.kernel.model import exact_scope
 from octavo.kernel.ports import EntryKey, Near
 
 
@@ -137,13 +138,13 @@ def stale_world(home: Scope) -> tuple[dict[str, Record], list[Near]]:
     }
     named = [near(record, 0.9 - n / 100) for n, record in enumerate(kept.values())]
     ghosts = [
-        Near(EntryKey("messages", "never", me.key), "0" * 32, 0.99),
-        Near(EntryKey("messages", "good", "no such scope"), "0" * 32, 0.98),
-        Near(EntryKey("episodes", "good", me.key), named[0].digest, 0.97),
-        Near(EntryKey("no such collection", "good", me.key), named[0].digest, 0.96),
-        Near(EntryKey("messages", "", ""), "", 0.95),
-        Near(EntryKey("messages", "nul\0", me.key), "", 0.94),
-        Near(EntryKey("messages", "half\ud800", me.key), "", 0.93),
+        Near(EntryKey("messages", "never", exact_scope(me)), "0" * 32, 0.99),
+        Near(EntryKey("messages", "good", Scope(user="no such")), "0" * 32, 0.98),
+        Near(EntryKey("episodes", "good", exact_scope(me)), named[0].digest, 0.97),
+        Near(EntryKey("no such collection", "good", exact_scope(me)), named[0].digest, 0.96),
+        Near(EntryKey("messages", "", Scope()), "", 0.95),
+        Near(EntryKey("messages", "nul\0", exact_scope(me)), "", 0.94),
+        Near(EntryKey("messages", "half\ud800", exact_scope(me)), "", 0.93),
     ]
     return kept, ghosts + named
 

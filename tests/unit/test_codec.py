@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import msgspec
 import pytest
+from hostile_tables import CHANGES, NEVER, NONSENSE, RECORDS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -113,6 +114,39 @@ def test_refused(fields, words):
     assert words in str(refusal.value)
     assert len(str(refusal.value)) < 700
     str(refusal.value).encode()
+
+
+@pytest.mark.parametrize(("fields", "said"), RECORDS)
+def test_hostile_records(fields, said):
+    """A record that no store can keep is refused, in words that name it."""
+    fields = {**fields, "scope": Scope(**fields.get("scope", {}))}
+    with pytest.raises(InvalidRecord) as refusal:
+        prepare([Add([record(**fields)])])
+    assert said in str(refusal.value)
+    assert len(str(refusal.value)) < 1000
+
+
+@pytest.mark.parametrize(("fields", "said"), CHANGES)
+def test_hostile_changes(fields, said):
+    """So is a change that would make such a record."""
+    with pytest.raises(InvalidRecord) as refusal:
+        prepare([Change(query=Query(collection="messages"), **fields)])
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize("fields", NEVER)
+def test_hostile_questions(fields):
+    """A question that names what no record can hold is no error."""
+    asked = {"collection": "messages", **fields, "scope": Scope(**fields.get("scope", {}))}
+    assert prepare([Remove(Query(**asked))])
+
+
+@pytest.mark.parametrize(("fields", "said"), NONSENSE)
+def test_nonsense_questions(fields, said):
+    """A question without a meaning is refused."""
+    with pytest.raises(InvalidQuery) as refusal:
+        check_query(Query(**{"collection": "messages", **fields}))
+    assert said in str(refusal.value)
 
 
 def shared(levels, end=None):

@@ -2,6 +2,7 @@
 
 from octavo import Query, Record, Scope
 from octavo.errors import ModelError, StoreUnavailable
+from octavo.kernel.model import exact_scope
 from octavo.kernel.ports import EntryKey
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Wrap
@@ -16,7 +17,7 @@ def said(id_, text, scope=HOME, collection="messages", **more):
 
 
 def key(id_, scope=HOME, collection="messages"):
-    return EntryKey(collection, id_, scope.key)
+    return EntryKey(collection, id_, exact_scope(scope))
 
 
 async def near(indexed, text, scope=HOME, limit=1, collections=("messages",)):

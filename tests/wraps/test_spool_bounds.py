@@ -18,12 +18,11 @@ def alive(kind) -> int:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("durability", ["flush", "memory"])
-def test_memory_with_many_waiting(tmp_path, durability, size):
+def test_memory_with_many_waiting(tmp_path, size):
     """At most max_in_memory writes and one batch are in memory: while they come, after a restart, while they go."""
     count = size(20_000, 100_000)
     most, batch = 1000, 200
-    spool = quick(tmp_path, durability=durability)
+    spool = quick(tmp_path)
     before = alive(Waiting), alive(Record)
 
     def bounded():
@@ -38,7 +37,7 @@ def test_memory_with_many_waiting(tmp_path, durability, size):
     bounded()
     spool.close()
     del spool
-    spool = quick(tmp_path, durability=durability)
+    spool = quick(tmp_path)
     assert spool.waiting == inspect(tmp_path).waiting == count
     bounded()
     done = 0

@@ -77,9 +77,10 @@ async def test_on_other_indexes(wrap, index):
 
 
 async def test_part_of_it(wrap, index):
-    """One collection, or one tenant; whose the strays are is only known when every tenant is looked at."""
+    """One collection, or one tenant, of which the strays are told as well."""
     indexed = await filled(wrap, open_store("memory://"), index)
     await damage(index)
+    await index.put(SPACE, [entry("lost", ACME)])
     found = await indexed.verify_vectors(collections=["knowledge"])
     assert (found.missing, found.stale, found.stray) == ((key("f", ACME, "knowledge"),), (), ())
     assert (found.records, found.entries) == (1, 0)
@@ -87,7 +88,7 @@ async def test_part_of_it(wrap, index):
     assert (found.missing, found.stale, found.stray) == (
         (key("f", ACME, "knowledge"),),
         (key("m3", ACME),),
-        (),
+        (key("lost", ACME),),
     )
     assert await indexed.reindex_vectors(tenant="acme", collections=["messages"]) == 1
     found = await indexed.verify_vectors()

@@ -15,12 +15,12 @@ from octavo.erasing.digests import WINDOW, Digester, Digests, texts_of
 from octavo.erasing.parts import Documents, Progress, StoreParts, scrub_parts
 from octavo.erasing.subject import Belongings, Subject
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import EntryKey, Store
 from octavo.util.cache import clear_caches
 from octavo.util.secrets import DigestKey
-from octavo.vectors.base import SCOPE_LIST, list_removals
-from octavo.wraps.vectors.waiting import Key, keys_in, markers, markers_query, remove_markers
+from octavo.vectors.base import remove_version
+from octavo.wraps.vectors.waiting import keys_in, markers, markers_query, remove_markers
 
 _AT_ONCE = 1000
 _NO_KEY = bytes(32)  # of a dry run, which makes and keeps nothing
@@ -69,7 +69,7 @@ class _Erasure:
         self._keep_rejected = keep_rejected
         self._removed: Counter[str] = Counter()
         self._digests: set[int] = set()
-        self._keys: dict[EntryKey, Scope] = {}
+        self._keys: dict[EntryKey, None] = {}
 
     async def look(self) -> None:
         """Find what is there now, and make the digests of it."""
@@ -79,8 +79,7 @@ class _Erasure:
             for record in page:
                 if record.collection not in ("vectors", "pending"):
                     self._digests.update(self.digester.digests(texts_of(record)))
-                    entry = EntryKey(record.collection, record.id, record.scope.key)
-                    self._keys[entry] = exact_scope(record.scope)
+                    self._keys[EntryKey.of(record)] = None
         await self._erase_documents(dry_run=True)
 
     async def count(self) -> Certificate:
@@ -114,7 +113,7 @@ class _Erasure:
                 await self.look()
             await self._erase_vectors()
             await self._erase_records()
-            await self._erase_lists()
+            await self._erase_version()
             left = (await self._tally()).total()
             if not left:
                 break
@@ -194,27 +193,25 @@ class _Erasure:
             await store.apply([remove_markers([marker]), Add(markers(others))])
             self._removed["vector markers"] += 1
 
-    def _owns(self, key: Key) -> bool:
+    def _owns(self, key: EntryKey) -> bool:
         owner = getattr(key.scope, self.subject.part, None) == self.subject.name
-        return owner or key.entry in self._keys
+        return owner or key in self._keys
 
     async def _find_markers(self) -> list[Record]:
         found = await self.parts.store.find(markers_query(self.subject.tenant))
         return [marker for marker in found if any(self._owns(key) for key in keys_in(marker))]
 
-    async def _erase_lists(self) -> None:
-        """Take scopes and users that have no vectors any more out of the lists of an exact index."""
+    async def _erase_version(self) -> None:
+        """Take away what an exact index notes of a user."""
         store, subject = self.parts.store, self.subject
-        users = [(subject.tenant, subject.name)] if subject.part == "user" else []
+        if subject.part != "user":
+            return
         for kept_in in {
             id(each): each for each in (store, getattr(self.parts.index, "store", store))
         }.values():
-            scopes = {scope.key: scope for scope in self._keys.values()}.values()
-            vectors = [Query(collection="vectors", scope=scope) for scope in scopes]
-            if not (await kept_in.tally(Query(collection="vectors", scope=SCOPE_LIST))).total:
-                continue
-            gone = [query.scope for query in vectors if not (await kept_in.tally(query)).total]
-            await kept_in.apply(list_removals(gone, users))
+            everything = Query(collection="vectors", scope=Scope(tenant=subject.tenant))
+            if (await kept_in.tally(everything)).total:
+                await kept_in.apply([remove_version(subject.tenant, subject.name)])
 
     async def _erase_records(self) -> None:
         store = self.parts.store

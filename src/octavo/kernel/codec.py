@@ -235,7 +235,7 @@ def check_query(query: Query) -> Query:
         cursor = query.after
         if not isinstance(cursor, Cursor):
             raise InvalidQuery(f"after must be the Cursor of a record or a page; got {_shorten(cursor)}")
-        if not (_is_storable(cursor.id + cursor.scope_key) and -MAX_SEQ < cursor.seq < MAX_SEQ):
+        if not (is_storable(cursor.id + cursor.scope_key) and -MAX_SEQ < cursor.seq < MAX_SEQ):
             raise InvalidQuery(f"after is no position between records: {cursor!r}")
     return _drop_impossible_names(query.checked())
 
@@ -246,9 +246,9 @@ def _drop_impossible_names(query: Query) -> Query:
         return query
     lists = {name: getattr(query, name) for name in ("ids", "kinds", "marks", "without")}
     names = [name for listed in lists.values() if listed for name in listed]
-    if not names or _is_storable(*names):
+    if not names or is_storable(*names):
         return query
-    kept = {key: tuple(n for n in listed if _is_storable(n)) for key, listed in lists.items() if listed}
+    kept = {key: tuple(n for n in listed if is_storable(n)) for key, listed in lists.items() if listed}
     return msgspec.structs.replace(query, **kept)
 
 
@@ -260,24 +260,25 @@ def is_answerable(query: Query) -> bool:
         words = [*query.where, *(value for value in query.where.values() if isinstance(value, str))]
         if any(isinstance(value, float) and not math.isfinite(value) for value in query.where.values()):
             return False
-        if not _is_storable(*words):
+        if not is_storable(*words):
             return False
-    return not query.text or _is_storable(query.text)
+    return not query.text or is_storable(query.text)
 
 
 @functools.lru_cache(maxsize=NAMES_HELD)
 def _is_storable_scope(scope: Scope) -> bool:
     names = (scope.tenant, scope.user, scope.agent, scope.session)
-    return _is_storable(*(name for name in names if name))
+    return is_storable(*(name for name in names if name))
 
 
-def _is_storable(*names: str) -> bool:
+def is_storable(*texts: str) -> bool:
+    """Whether stores keep these: no driver sees NUL, or half a surrogate pair."""
     try:
-        return b"\0" not in "".join(names).encode()
+        return all(b"\0" not in text.encode() for text in texts)
     except UnicodeEncodeError:
         return False
-    except TypeError:
-        wrong = next(name for name in names if not isinstance(name, str))
+    except AttributeError:
+        wrong = next(text for text in texts if not isinstance(text, str))
         raise InvalidQuery(f"a name in a query is a string; got {_shorten(wrong)}") from None
 
 
@@ -299,7 +300,7 @@ def _check_change(change: Change) -> Change:
     for mark in change.mark:
         check_name("mark", mark)
     if change.unmark:
-        new["unmark"] = tuple(mark for mark in change.unmark if _is_storable(mark))
+        new["unmark"] = tuple(mark for mark in change.unmark if is_storable(mark))
     return msgspec.structs.replace(change, **new)
 
 

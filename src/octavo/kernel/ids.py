@@ -1,11 +1,11 @@
 """Ids that sort by time and never collide, and the sequence that breaks ties between equal times."""
 
+import base64
+import hashlib
 import os
 import threading
 import time
 from datetime import UTC, datetime
-
-from octavo.util.system import call_after_fork
 
 _lock = threading.Lock()
 _last = 0
@@ -28,21 +28,12 @@ def next_seq() -> int:
 
 def new_id(prefix: str = "") -> str:
     """A fresh id: 56 bits of time in microseconds, then 72 random bits, so ids sort by birth."""
-    try:
-        chance = _chances.pop()
-    except IndexError:
-        _draw()
-        chance = _chances.pop()
-    return f"{prefix}{time.time_ns() // 1000:014x}{chance}"
+    return f"{prefix}{time.time_ns() // 1000:014x}{os.urandom(9).hex()}"
 
 
-_chances: list[str] = []
-
-
-def _draw() -> None:
-    """Draw the random parts of the next ids in one go: one at a time, the system call is most of an id's cost."""
-    drawn = os.urandom(9 * 256).hex()
-    _chances.extend([drawn[at : at + 18] for at in range(0, len(drawn), 18)])
-
-
-call_after_fork(_chances.clear)  # or parent and child would draw the same ones
+def short_name(*parts: str) -> str:
+    """A short fixed-length name for these parts, of letters, digits, - and _."""
+    # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
+    spelled = "".join([f"{len(part)}:{part}" for part in parts])
+    digest = hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=15).digest()
+    return base64.urlsafe_b64encode(digest).decode()

@@ -3,9 +3,7 @@
 `Query.matches`, `Query.over` and `Change.applied_to` are the meaning of every store: SQL, Lua and files follow them.
 """
 
-import base64
 import functools
-import hashlib
 import operator
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -15,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from octavo.errors import Conflict, InvalidQuery
-from octavo.kernel.ids import new_id, next_seq, now
+from octavo.kernel.ids import new_id, next_seq, now, short_name
 from octavo.kernel.text import fold, haystack, spell, spellings
 from octavo.util.words import pluralize
 
@@ -57,11 +55,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 @functools.lru_cache(maxsize=NAMES_HELD)
 def _scope_key(scope: Scope) -> str:
-    parts = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
-    # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
-    spelled = "".join(f"{len(part)}:{part}" for part in parts)
-    digest = hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=15).digest()
-    return base64.urlsafe_b64encode(digest).decode()
+    return short_name(scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
 
 
 def exact_scope(scope: Scope) -> Scope:

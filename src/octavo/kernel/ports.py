@@ -17,6 +17,7 @@ from octavo.kernel.model import (
     Scope,
     ScopePart,
     Tally,
+    exact_scope,
 )
 from octavo.kernel.terms.matches import Matches
 
@@ -238,15 +239,31 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> "EntryKey":
-        return EntryKey(self.collection, self.id, self.scope.key)
+        return EntryKey(self.collection, self.id, exact_scope(self.scope))
 
 
-class EntryKey(msgspec.Struct, frozen=True, order=True):
-    """The name of an entry: a record's key with its collection."""
+class EntryKey(msgspec.Struct, frozen=True, gc=False):
+    """The whole name of a record and of its entry. The scope is exact, so that the record can be asked for."""
 
     collection: str
     id: str
-    scope_key: str
+    scope: Scope
+
+    @classmethod
+    def of(cls, record: Record) -> "EntryKey":
+        return cls(record.collection, record.id, exact_scope(record.scope))
+
+    @property
+    def scope_key(self) -> str:
+        return self.scope.key
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        """What keys are ordered by."""
+        return (self.collection, self.id, self.scope.key)
+
+    def __lt__(self, other: "EntryKey") -> bool:
+        return self.order < other.order
 
 
 class Near(msgspec.Struct, frozen=True):

@@ -80,7 +80,9 @@ class VectorSubject(UnderTest[VectorIndex]):
                 ever |= kept
             else:
                 gone = source.sample(sorted(kept), min(len(kept), source.randint(1, 5)))
-                await writer.drop(home.space, [*gone, gone[0], EntryKey("messages", "a", "nowhere")])
+                await writer.drop(
+                    home.space, [*gone, gone[0], EntryKey("messages", "a", Scope(user="nowhere"))]
+                )
                 kept = {key: entry for key, entry in kept.items() if key not in gone}
             for limit in (4, 1000):
                 asked, inside = direction(source), scope(None, None, "", "x", "z")
@@ -157,7 +159,7 @@ class Entries(VectorSubject):
         await self.compare([index], home)
         for scope in (Scope(tenant="a\0"), home.scope(user="\ud800"), home.scope(session="x" * 300)):
             assert await index.nearest(home.space, plane(1, 0), scope, ["messages"], 5) == []
-        await index.drop(home.space, [EntryKey("a\0", "\ud800", "")])
+        await index.drop(home.space, [EntryKey("a\0", "\ud800", Scope(user="\ud800"))])
         if isinstance(index, TellsDigests):
             assert await index.digest(home.space, "messages", "a\0", home.scope()) is None
             assert await index.digest(f"{home.space} 2", "messages", "a", home.scope()) is None

@@ -1,22 +1,19 @@
 """What every vector index does before its own work: check at the edge, open once, refuse after close."""
 
-import base64
-import hashlib
 import math
-import re
 from array import array
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.kernel.codec import is_answerable, seal
-from octavo.kernel.model import Op, Query, Record, Remove, Scope, check_count
+from octavo.errors import InvalidQuery, InvalidRecord
+from octavo.kernel.codec import is_answerable, is_storable, seal
+from octavo.kernel.ids import short_name
+from octavo.kernel.model import Query, Record, Remove, Scope, check_count, exact_scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.util.opening import Opening
 
 MAX_SPACE_BYTES = 255
-_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _UNIT = 1e-4  # how far from 1 a length may be before a vector is scaled
 
 
@@ -40,8 +37,13 @@ class BaseIndex(Opening):
     async def drop(self, space: str, keys: Sequence[EntryKey]) -> None:
         """Forget these; a key that is not kept, or a space that is not there, is nothing to do."""
         await self._ensure_open()
-        sayable = [key for key in dict.fromkeys(keys) if _is_storable(key.collection, key.id, key.scope_key)]
-        if sayable and _is_storable(space):
+        sayable = [
+            key
+            for key in dict.fromkeys(keys)
+            if is_storable(key.collection, key.id)
+            and is_answerable(Query(collection="vectors", scope=key.scope))
+        ]
+        if sayable and is_storable(space):
             await self._drop(space, sayable)
 
     async def nearest(
@@ -54,9 +56,9 @@ class BaseIndex(Opening):
         except InvalidRecord as error:
             raise InvalidQuery(f"nothing is near this vector: {error}") from None
         await self._ensure_open()
-        wanted = [name for name in dict.fromkeys(collections) if _is_storable(name)]
+        wanted = [name for name in dict.fromkeys(collections) if is_storable(name)]
         within = is_answerable(Query(collection="vectors", scope=scope))
-        if not (limit and wanted and within and _is_storable(space)):
+        if not (limit and wanted and within and is_storable(space)):
             return []
         return await self._nearest(space, asked, scope, wanted, limit)
 
@@ -64,16 +66,16 @@ class BaseIndex(Opening):
         """The digest of the text that the vector of a record was made from; None where it has none."""
         await self._ensure_open()
         within = is_answerable(Query(collection="vectors", scope=scope))
-        if not within or not _is_storable(space, collection, id_):
+        if not within or not is_storable(space, collection, id_):
             return None
-        return await self._digest(space, EntryKey(collection, id_, scope.key), scope)
+        return await self._digest(space, EntryKey(collection, id_, exact_scope(scope)))
 
     async def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         """Every key with its digest, in pages, ordered by key."""
         if size < 1:
             raise InvalidQuery(f"size must be 1 or more; got {size}")
         await self._ensure_open()
-        if _is_storable(space):
+        if is_storable(space):
             async for page in self._walk(space, size):
                 yield page
 
@@ -85,13 +87,13 @@ class BaseIndex(Opening):
     async def complete(self, space: str) -> None:
         """Note that every record now has its vector here, so that the space may serve."""
         await self._ensure_open()
-        if _is_storable(space):
+        if is_storable(space):
             await self._complete(space)
 
     async def forget(self, space: str) -> None:
         """Remove a whole space."""
         await self._ensure_open()
-        if _is_storable(space):
+        if is_storable(space):
             await self._forget(space)
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
@@ -105,7 +107,7 @@ class BaseIndex(Opening):
     ) -> list[Near]:
         raise NotImplementedError
 
-    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+    async def _digest(self, space: str, key: EntryKey) -> str | None:
         raise NotImplementedError
 
     def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
@@ -148,49 +150,16 @@ def _normalise(vector: Vector) -> Vector:
 
 
 def _check_space(space: str) -> None:
-    if not space or not _is_storable(space) or len(space.encode()) > MAX_SPACE_BYTES:
+    if not space or not is_storable(space) or len(space.encode()) > MAX_SPACE_BYTES:
         raise InvalidRecord(
             f"a space is named in 1 to {MAX_SPACE_BYTES} bytes of UTF-8 without NUL; got {space[:80]!r}"
         )
 
 
-def _is_storable(*names: str) -> bool:
-    """Whether these could be the names of anything kept; no driver sees those that could not."""
-    try:
-        return all(b"\0" not in name.encode() for name in names)
-    except UnicodeEncodeError:
-        return False
-
-
-def check_prefix(prefix: str) -> str:
-    """What stands before the names of tables, which must be a plain identifier since it becomes part of them."""
-    if prefix and not _PREFIX.fullmatch(prefix):
-        raise ConfigError(f"bad prefix {prefix!r}: letters, digits and _ only, 31 at most")
-    return prefix
-
-
-#: Where an exact index lists the scopes that it has vectors of.
-SCOPE_LIST = Scope(user="", agent="", session="octavo:scopes")
-
-
-def list_removals(scopes: Iterable[Scope], users: Iterable[tuple[str, str]]) -> list[Op]:
-    """What takes scopes out of the lists of an exact index, and the versions of users, each named with the tenant."""
-    scope_keys = tuple(scope.key for scope in scopes)
-    found: list[Op] = (
-        [Remove(Query(collection="vectors", ids=scope_keys, scope=SCOPE_LIST))] if scope_keys else []
-    )
-    for tenant, user in users:
-        nobody = Scope(tenant=tenant, user="", agent="")
-        found.append(Remove(Query(collection="vectors", ids=(short_name(user),), scope=nobody)))
-    return found
-
-
-def short_name(*parts: str) -> str:
-    """A short fixed-length name for these parts, of letters, digits, - and _."""
-    # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
-    spelled = "".join([f"{len(part)}:{part}" for part in parts])
-    digest = hashlib.blake2b(spelled.encode(), digest_size=15).digest()
-    return base64.urlsafe_b64encode(digest).decode()
+def remove_version(tenant: str, user: str) -> Remove:
+    """What takes away the version that an exact index keeps of a user's vectors."""
+    nobody = Scope(tenant=tenant, user="", agent="")
+    return Remove(Query(collection="vectors", ids=(short_name(user),), scope=nobody))
 
 
 def mismatch(space: str, kept: int, got: int) -> InvalidRecord:

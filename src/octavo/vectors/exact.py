@@ -1,7 +1,6 @@
 """Exact search by numpy over any store: the vectors are records like all others, so that every store can hold them.
 
-What an index knows about itself are records too. Lists of its spaces, its tenants and the scopes of its vectors stand in the
-tenant "". Each tenant and each user has a version in each space, which is changed in the same transaction as the vectors: so one
+What an index knows about itself are records too. Lists of its spaces and of its tenants stand in the tenant "". Each tenant and each user has a version in each space, which is changed in the same transaction as the vectors: so one
 small read tells whether the matrix in memory is still what the store holds, whoever has written.
 """
 
@@ -13,11 +12,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 import numpy as np
 
 from octavo.errors import ConfigError
-from octavo.kernel.ids import new_id
+from octavo.kernel.ids import new_id, short_name
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Scrubs, Space, Store, Vector, walk
 from octavo.stores import open_store
-from octavo.vectors.base import SCOPE_LIST, BaseIndex, mismatch, round_score, short_name, take_nearest
+from octavo.vectors.base import BaseIndex, mismatch, round_score, take_nearest
 
 CACHE_BYTES = 256 * 1024 * 1024
 COLLECTION = "vectors"
@@ -30,7 +29,6 @@ _WHOLE_TENANT = "tenant"  # the id of a tenant's version; those of users are lon
 # The lists. A vector has its space for a kind; these, and the versions, have none.
 _SPACES = Scope(user="", agent="", session="octavo:spaces")
 _TENANTS = Scope(user="", agent="", session="octavo:tenants")
-_SCOPES = SCOPE_LIST
 
 
 class _Held:
@@ -81,27 +79,25 @@ class ExactIndex(BaseIndex):
     # Writing.
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
-        await self._list(space, len(entries[0].vector), {exact_scope(entry.scope) for entry in entries})
+        await self._list(space, len(entries[0].vector), {entry.scope.tenant for entry in entries})
         for start in range(0, len(entries), _PART):
             part = entries[start : start + _PART]
-            keys = {entry.key: exact_scope(entry.scope) for entry in part}
+            keys = [entry.key for entry in part]
             await self._replace(space, keys, [_vector_record(space, entry) for entry in part])
 
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
-        for start in range(0, len(keys), _PART):
-            part = keys[start : start + _PART]
-            scopes = await self._listed_scopes({key.scope_key for key in part})
-            await self._replace(
-                space, {key: scopes[key.scope_key] for key in part if key.scope_key in scopes}, []
-            )
+        listed = await self._listed_tenants({key.scope.tenant for key in keys})
+        kept = [key for key in keys if key.scope.tenant in listed]
+        for start in range(0, len(kept), _PART):
+            await self._replace(space, kept[start : start + _PART], [])
 
-    async def _replace(self, space: str, keys: dict[EntryKey, Scope], new: list[Record]) -> None:
+    async def _replace(self, space: str, keys: list[EntryKey], new: list[Record]) -> None:
         """Put the new vectors in the place of those of these keys, and change the versions; tenant by tenant."""
-        for tenant in {scope.tenant for scope in keys.values()}:
+        for tenant in {key.scope.tenant for key in keys}:
             ids: dict[Scope, list[str]] = {}
-            for key, scope in keys.items():
-                if scope.tenant == tenant:
-                    ids.setdefault(scope, []).append(_vector_id(space, key))
+            for key in keys:
+                if key.scope.tenant == tenant:
+                    ids.setdefault(key.scope, []).append(_vector_id(space, key))
             versions = [_WHOLE_TENANT, *{_user_version(scope.user) for scope in ids}]
             if len(ids) > _MANY_SCOPES:  # an id names one vector in all of its tenant
                 ids[Scope(tenant=tenant)] = [id_ for scope in list(ids) for id_ in ids.pop(scope)]
@@ -123,19 +119,16 @@ class ExactIndex(BaseIndex):
                 ]
             )
 
-    async def _list(self, space: str, got: int, scopes: set[Scope]) -> None:
-        """Have the space, the tenants and the scopes in their lists before any vector, or nobody would find the vectors again."""
+    async def _list(self, space: str, got: int, tenants: set[str]) -> None:
+        """Have the space and the tenants in their lists before any vector, or nobody would find the vectors again."""
         if (known := await self._space(space)) is None:
             about = {"name": space, "dimensions": got, "complete": False}
             await self._store.apply([Add([_note(short_name(space), _SPACES, about)])])
             known = await self._space(space)
         if known is not None and known.dimensions != got:
             raise mismatch(space, known.dimensions, got)
-        by_key = {scope.key: scope for scope in scopes}
-        if new := by_key.keys() - await self._listed_scopes(set(by_key)):
-            tenants = {by_key[key].tenant for key in new}
-            notes = [_note(short_name(tenant), _TENANTS, {"tenant": tenant}) for tenant in tenants]
-            notes += [_note(key, _SCOPES, _parts(by_key[key])) for key in new]
+        if new := tenants - await self._listed_tenants(tenants):
+            notes = [_note(short_name(tenant), _TENANTS, {"tenant": tenant}) for tenant in new]
             await self._store.apply([Add(notes)])
 
     async def _complete(self, space: str) -> None:
@@ -157,10 +150,10 @@ class ExactIndex(BaseIndex):
         found = await self._store.find(_list_query(_SPACES, short_name(space)))
         return Space(**found[0].data, entries=0) if found else None
 
-    async def _listed_scopes(self, scope_keys: set[str]) -> dict[str, Scope]:
-        """The scopes that these are the keys of, as far as they are listed."""
-        found = await self._store.find(_list_query(_SCOPES, *sorted(scope_keys)))
-        return {record.id: Scope(**record.data) for record in found}
+    async def _listed_tenants(self, tenants: set[str]) -> set[str]:
+        """Those of the tenants that are listed."""
+        found = await self._store.find(_list_query(_TENANTS, *map(short_name, sorted(tenants))))
+        return {record.data["tenant"] for record in found}
 
     async def _all_tenants(self) -> list[str]:
         return sorted(record.data["tenant"] for record in await self._store.find(_list_query(_TENANTS)))
@@ -174,8 +167,8 @@ class ExactIndex(BaseIndex):
                 entries[space] = entries.get(space, 0) + count
         return [Space(**data, entries=entries.get(data["name"], 0)) for data in spaces]
 
-    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
-        asked = Query(collection=COLLECTION, ids=(_vector_id(space, key),), scope=exact_scope(scope))
+    async def _digest(self, space: str, key: EntryKey) -> str | None:
+        asked = Query(collection=COLLECTION, ids=(_vector_id(space, key),), scope=key.scope)
         found = await self._store.find(asked)
         return _key(found[0])[1] if found else None
 
@@ -287,7 +280,7 @@ def _vector_record(space: str, entry: Entry) -> Record:
 
 def _key(record: Record) -> tuple[EntryKey, str]:
     about = record.metadata
-    return EntryKey(about["collection"], about["id"], record.scope.key), about["digest"]
+    return EntryKey(about["collection"], about["id"], exact_scope(record.scope)), about["digest"]
 
 
 def _note(id_: str, scope: Scope, data: dict[str, object]) -> Record:
@@ -311,10 +304,6 @@ def _versions(tenant: str, space: str) -> Scope:
 
 def _user_version(user: str | None) -> str:
     return short_name(user or "")
-
-
-def _parts(scope: Scope) -> dict[str, object]:
-    return {"tenant": scope.tenant, "user": scope.user, "agent": scope.agent, "session": scope.session}
 
 
 def open_exact(url: str) -> ExactIndex:

@@ -12,7 +12,7 @@ from octavo.stores.sql.drivers.postgres import PostgresDriver
 from octavo.stores.sql.statements import Build, Do, Fetch, Script
 from octavo.stores.sql.urls import parse
 from octavo.vectors.base import trust_nearest
-from octavo.vectors.sql import SpaceTable, SqlIndex, VectorQuestion, near
+from octavo.vectors.sql import ENTRY_COLUMNS, SpaceTable, SqlIndex, VectorQuestion, near
 
 T = TypeVar("T")
 _MOST_INDEXED = 2000  # dimensions that pgvector's HNSW takes
@@ -147,11 +147,11 @@ class PgVectorIndex(SqlIndex):
                 (str(min(max(self._ef_search, ask), 1000)),),
             )
             sql = (
-                f"SELECT collection, id, scope_key, digest, {self._distance('$1')} AS distance "
+                f"SELECT {ENTRY_COLUMNS}, {self._distance('$1')} AS distance "
                 f"FROM {self._table(known)} WHERE {test} ORDER BY distance LIMIT {ask}"
             )
             rows: list[Any] = yield Fetch(sql, [question.vector, *values])
-            found = trust_nearest([near((*row[:4], row[4] * 1e6)) for row in rows], ask, limit)
+            found = trust_nearest([near(row, row[-1]) for row in rows], ask, limit)
             ask *= 4
         if found is not None and len(found) == limit:
             return found

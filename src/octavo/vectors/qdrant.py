@@ -16,11 +16,12 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
+from octavo.kernel.ids import short_name
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
-from octavo.stores.sql.urls import parse
+from octavo.stores.sql.urls import check_prefix, parse
 from octavo.util.file_modes import make_folder
-from octavo.vectors.base import BaseIndex, check_prefix, mismatch, round_score, short_name, trust_nearest
+from octavo.vectors.base import BaseIndex, mismatch, round_score, trust_nearest
 
 T = TypeVar("T")
 MEMORY = ":memory:"
@@ -28,7 +29,7 @@ _SERVER_THREADS = 8  # calls of a server at once
 _PART = 250  # points in one request, which a server takes up to 32 MiB of
 _PAGE = 1000
 _SCOPE_FIELDS = ("tenant", "user", "agent", "session")
-_KEY_FIELDS = ["collection", "id", "scope_key", "digest"]
+_KEY_FIELDS = ["collection", "id", *_SCOPE_FIELDS, "digest"]
 
 
 class _Missing(StoreError):  # noqa: N818
@@ -217,8 +218,7 @@ class QdrantIndex(BaseIndex):
                 ask *= 4
         return found or []
 
-    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
-        del scope  # the key says it all
+    async def _digest(self, space: str, key: EntryKey) -> str | None:
         named = [_uuid(key.collection, key.id, key.scope_key)]
         with contextlib.suppress(_Missing):
             for point in await self._call("retrieve", self._name(space), named, with_payload=_KEY_FIELDS):
@@ -285,8 +285,8 @@ def _uuid(*parts: str) -> str:
 
 
 def _point(entry: Entry) -> models.PointStruct:
-    key, scope = entry.key, entry.scope
-    payload = {field: getattr(scope, field) or "" for field in _SCOPE_FIELDS}
+    key = entry.key
+    payload = {field: getattr(key.scope, field) for field in _SCOPE_FIELDS}
     payload |= {
         "collection": key.collection,
         "id": key.id,
@@ -298,7 +298,8 @@ def _point(entry: Entry) -> models.PointStruct:
 
 
 def _key(payload: dict[str, Any]) -> tuple[EntryKey, str]:
-    return EntryKey(payload["collection"], payload["id"], payload["scope_key"]), payload["digest"]
+    scope = Scope(**{field: payload[field] for field in _SCOPE_FIELDS})
+    return EntryKey(payload["collection"], payload["id"], scope), payload["digest"]
 
 
 def _make_filter(scope: Scope, collections: Sequence[str]) -> models.Filter:

@@ -8,11 +8,14 @@ from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Space, Vector
 from octavo.stores.base import ignore_progress
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.statements import Do, DoEach, Fetch, Script
-from octavo.vectors.base import BaseIndex, check_prefix, mismatch, round_score
+from octavo.stores.sql.urls import check_prefix
+from octavo.vectors.base import BaseIndex, mismatch, round_score
 
 T = TypeVar("T")
 _PART = 1000  # vectors in one transaction
 _SCOPE_COLUMNS = ("tenant", "user_id", "agent_id", "session_id")
+#: What is read of an entry, beside its vector.
+ENTRY_COLUMNS = f"collection, id, {', '.join(_SCOPE_COLUMNS)}, digest"
 
 
 class SpaceTable(NamedTuple):
@@ -160,7 +163,9 @@ class SqlIndex(BaseIndex):
     # Entries.
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
-        entries.sort(key=lambda entry: entry.key)  # writers that lock rows in one order do not dead-lock
+        entries.sort(
+            key=lambda entry: entry.key.order
+        )  # writers that lock rows in one order do not dead-lock
         for start in range(0, len(entries), _PART):
             part = entries[start : start + _PART]
             await self._driver.write(lambda part=part: self._put_script(space, part))  # type: ignore[misc]
@@ -177,10 +182,9 @@ class SqlIndex(BaseIndex):
         )
         rows = []
         for entry in entries:
-            scope = entry.scope
-            owner = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
-            named = (entry.collection, entry.id, scope.key)
-            rows.append((*named, *owner, entry.digest, self._encode_vector(entry.vector)))
+            key = entry.key
+            owner = (key.scope.tenant, key.scope.user, key.scope.agent, key.scope.session)
+            rows.append((*key.order, *owner, entry.digest, self._encode_vector(entry.vector)))
         yield DoEach(sql, rows)
 
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
@@ -190,10 +194,9 @@ class SqlIndex(BaseIndex):
         known = yield from self._find_space(space, self.share_lock)
         if known is not None:
             sql = f"DELETE FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND scope_key = $3"
-            yield DoEach(sql, [(key.collection, key.id, key.scope_key) for key in keys])
+            yield DoEach(sql, [key.order for key in keys])
 
-    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
-        del scope  # the key says it all
+    async def _digest(self, space: str, key: EntryKey) -> str | None:
         return await self._look(lambda: self._digest_script(space, key))
 
     def _digest_script(self, space: str, key: EntryKey) -> Script[str | None]:
@@ -201,25 +204,26 @@ class SqlIndex(BaseIndex):
         if known is None:
             return None
         sql = f"SELECT digest FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND scope_key = $3"
-        rows = yield Fetch(sql, (key.collection, key.id, key.scope_key))
+        rows = yield Fetch(sql, key.order)
         return rows[0][0] if rows else None
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
-        after = EntryKey("", "", "")
+        after = ("", "", "")
         while page := await self._look(lambda after=after: self._page_script(space, after, size)):  # type: ignore[misc]
             yield page
-            after = page[-1][0]
+            after = page[-1][0].order
 
-    def _page_script(self, space: str, after: EntryKey, size: int) -> Script[list[tuple[EntryKey, str]]]:
+    def _page_script(
+        self, space: str, after: tuple[str, str, str], size: int
+    ) -> Script[list[tuple[EntryKey, str]]]:
         known = yield from self._find_space(space, self.share_lock)
         if known is None:
             return []
         sql = (
-            f"SELECT collection, id, scope_key, digest FROM {self._table(known)} "
+            f"SELECT {ENTRY_COLUMNS} FROM {self._table(known)} "
             f"WHERE (collection, id, scope_key) > ($1, $2, $3) ORDER BY collection, id, scope_key LIMIT {size}"
         )
-        rows = yield Fetch(sql, (after.collection, after.id, after.scope_key))
-        return [(EntryKey(*row[:3]), row[3]) for row in rows]
+        return [_entry_of(row) for row in (yield Fetch(sql, after))]
 
     async def _look(self, script: Callable[[], Script[T]]) -> T:
         """Read as of one moment: a space that is found is not forgotten before its rows are read."""
@@ -245,10 +249,10 @@ class SqlIndex(BaseIndex):
         test, values = question.make_test(2, self.collection_test)
         # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
         sql = (
-            f"SELECT collection, id, scope_key, digest, round({self._distance('$1')} * 1e6) AS distance "
+            f"SELECT {ENTRY_COLUMNS}, round({self._distance('$1')} * 1e6) AS distance "
             f"FROM {self._table(known)} WHERE {test} ORDER BY distance, collection, id, scope_key LIMIT {question.limit}"
         )
-        return [near(row) for row in (yield Fetch(sql, [question.vector, *values]))]
+        return [near(row, row[-1] / 1e6) for row in (yield Fetch(sql, [question.vector, *values]))]
 
 
 class VectorQuestion(NamedTuple):
@@ -276,6 +280,12 @@ def _check_length(space: str, known: SpaceTable, got: int) -> None:
         raise mismatch(space, known.dimensions, got)
 
 
-def near(row: Sequence[Any]) -> Near:
-    """A row of candidates, whose distance is in millionths."""
-    return Near(EntryKey(row[0], row[1], row[2]), row[3], round_score(1 - row[4] / 1e6))
+def _entry_of(row: Sequence[Any]) -> tuple[EntryKey, str]:
+    """The key and the digest in a row of ENTRY_COLUMNS."""
+    collection, id_, tenant, user, agent, session, digest = row[:7]
+    return EntryKey(collection, id_, Scope(tenant=tenant, user=user, agent=agent, session=session)), digest
+
+
+def near(row: Sequence[Any], distance: float) -> Near:
+    """A candidate at that distance."""
+    return Near(*_entry_of(row), round_score(1 - distance))

@@ -168,10 +168,7 @@ class RankRange(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The JSON of a Record, made and read without looking into its bodies.
-
-    The text is always there, and behind it stands only what a head has not: the script READ cuts it off there.
-    """
+    """The JSON of a Record, made and read without looking into its bodies."""
 
     collection: str
     id: str

@@ -1,16 +1,20 @@
 """Reading: pages of an order, each page one script call and therefore one moment."""
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from octavo.errors import StoreError
 from octavo.kernel.model import START, Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.stores.redis.connection import LoopClient
 from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, KeyLayout, RankRange, decode_body, end, moment
-from octavo.stores.redis.scripts import LIST_NAMES, READ, TALLY, unpack
+from octavo.stores.redis.scripts import READ, TALLY, unpack
 
+T = TypeVar("T")
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -19,7 +23,7 @@ _IDS = 500
 _ALL = -1  # members of a range; or bytes enough for any number of them
 _ANY_BYTES = 2**53
 
-#: A record and the JSON that Redis keeps of it; of a record that was cut, the size of that JSON.
+#: A record and the JSON that Redis keeps of it.
 Found: TypeAlias = tuple[Record, bytes]
 
 
@@ -40,29 +44,27 @@ class RedisReader:
         self._layout = layout
 
     async def heads(self, query: Query) -> list[Head]:
-        """The heads of the records a query finds; Redis leaves out the rest, unless the query asks about it."""
-        cut = _needs_no_body(query)
-        found = (await self.find(query, cut=cut))[0]
-        if not cut:
-            return [Head.of(record) for record, _ in found]
-        return [msgspec.structs.replace(Head.of(record), size_bytes=int(size)) for record, size in found]
+        """The heads of the records a query finds."""
+        return (await self._collect(query, lambda found: Head.of(found[0])))[0]
 
-    async def find(self, query: Query, *, cut: bool = False) -> tuple[list[Found], bytes]:
-        """The records a query finds, and the version that the counter beside them had; no more is read than the page needs.
+    async def find(self, query: Query) -> tuple[list[Found], bytes]:
+        """The records a query finds, and the version that the counter beside them had; no more is read than the page needs."""
+        return await self._collect(query, lambda found: found)
 
-        With `cut`, they are without text and bodies, and in place of the JSON stands its size.
-        """
+    async def _collect(self, query: Query, make: Callable[[Found], T]) -> tuple[list[T], bytes]:
+        """What is made of each record that a query finds, and the version: no more than a few of them are held at once."""
         if query.ids is not None or query.expired_at is not None:
-            return await self._look_up(query, cut=cut)
-        found: list[Found] = []
+            looked_up, version = await self._look_up(query)
+            return list(map(make, looked_up)), version
+        found: list[T] = []
         version = b""
         end_at = None if query.limit is None else query.offset + query.limit
         skipped = -1
-        async with aclosing(self._pages(query, cut=cut)) as pages:
+        async with aclosing(self._pages(query)) as pages:
             async for page in pages:
                 if skipped < 0:
                     skipped, version = page.skipped, page.version
-                found += page.found
+                found += map(make, page.found)
                 if end_at is not None and skipped + len(found) >= end_at:
                     break
         found = found[query.offset - skipped : None if end_at is None else end_at - skipped]
@@ -104,25 +106,33 @@ class RedisReader:
         low, high = f"({part}:{after}".encode(), f"({part};".encode()
         found: list[NameCount] = []
         while low and len(found) < most:
-            wanted = b"%d" % min(most - len(found), _PAGE)
-            answer = await self._connection.run(LIST_NAMES, [base + b"parts"], base, low, high, wanted)
-            last, *texts = unpack(answer)
-            for entry, total, first, newest in zip(*[iter(texts)] * 4, strict=True):
-                name = entry.decode().partition(":")[2]
-                if int(total) > 0:
-                    times = {"first": moment(first), "last": moment(newest)}
-                    found.append(NameCount(name=name, total=int(total), **times))
-                else:
-                    scope = msgspec.structs.replace(query.scope, **{part: name})
-                    found += await self._count_names(msgspec.structs.replace(query, scope=scope), part)
-            low = b"(" + last if last else b""
+            wanted = min(most - len(found), _PAGE)
+            page = await self._connection.ask(
+                "ZRANGEBYLEX", base + b"parts", low, high, "LIMIT", "0", str(wanted)
+            )
+            tallied = await asyncio.gather(*[self._count_name(query, base, part, entry) for entry in page])
+            found += [one for one in tallied if one is not None]
+            low = b"(" + page[-1] if len(page) == wanted else b""
         return found
+
+    async def _count_name(self, query: Query, base: bytes, part: ScopePart, entry: bytes) -> NameCount | None:
+        """How many records a listed name has; one that has none any more is taken off the list."""
+        name = entry.decode().partition(":")[2]
+        scope = msgspec.structs.replace(query.scope, **{part: name})
+        tally = await self.tally(Query(collection=query.collection, scope=scope))
+        if tally.first and tally.last:
+            return NameCount(name=name, total=tally.total, first=tally.first, last=tally.last)
+        with contextlib.suppress(StoreError):  # a replica refuses this and can be read all the same
+            await self._connection.ask("ZREM", base + b"parts", entry)
+            if await self._connection.ask("EXISTS", base + b"order:" + entry):  # it came back meanwhile
+                await self._connection.ask("ZADD", base + b"parts", "0", entry)
+        return None
 
     async def _count_names(self, query: Query, part: ScopePart) -> list[NameCount]:
         """Who is named within a scope, from its records."""
         everything = Query(collection=query.collection, scope=query.scope)
         counted: dict[str, NameCount] = {}
-        async with aclosing(self._pages(everything, cut=True)) as pages:
+        async with aclosing(self._pages(everything)) as pages:
             async for page in pages:
                 for one in NameCount.of(part, [record for record, _ in page.found]):
                     newer = counted.get(one.name, one)  # they are read from the newest back
@@ -146,7 +156,7 @@ class RedisReader:
             return Tally.of(query, [record for record, _ in (await self.find(query))[0]])
         by_kind: dict[str, int] = {}
         first = last = None
-        async with aclosing(self._pages(query, cut=_needs_no_body(query))) as pages:
+        async with aclosing(self._pages(query)) as pages:
             async for page in pages:
                 for record, _ in page.found:  # from the newest back
                     by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
@@ -154,7 +164,7 @@ class RedisReader:
                     first = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _look_up(self, query: Query, *, cut: bool) -> tuple[list[Found], bytes]:
+    async def _look_up(self, query: Query) -> tuple[list[Found], bytes]:
         """The answer where all that may be in it is known by its id or by its end."""
         asked = self._layout.plan_read(query)
         pages = []
@@ -167,13 +177,13 @@ class RedisReader:
             )
             for start in range(0, max(len(ranges), 1), _IDS):
                 part = ranges[start : start + _IDS]
-                pages.append(await self._read(keys, asked.base, part, width=0, cut=cut))
+                pages.append(await self._read(keys, asked.base, part, width=0))
         else:
             keys, high = [asked.base + b"ends", asked.kinds], f"({end(query.expired_at)}g".encode()
             width, low = TIME_WIDTH + ORDER_WIDTH, b"-"
             while low:
                 page = await self._read(
-                    keys, asked.base, [(low, high)], width=width, most=_PAGE, most_bytes=_PAGE_BYTES, cut=cut
+                    keys, asked.base, [(low, high)], width=width, most=_PAGE, most_bytes=_PAGE_BYTES
                 )
                 pages.append(page)
                 low = b"(" + page.last if page.last else b""
@@ -181,7 +191,7 @@ class RedisReader:
         found = [kept[record.key] for record in query.over(record for record, _ in kept.values())]
         return found, pages[0].version
 
-    async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[ScriptPage, None]:
+    async def _pages(self, query: Query) -> AsyncGenerator[ScriptPage, None]:
         """What matches, page by page in reading order; where everything in the order does, from the offset on."""
         asked, span = self._layout.plan_read(query), RankRange.of(query)
         spoken_for = {"since": None, "until": None, **({"marks": None} if asked.mark else {})}
@@ -203,7 +213,6 @@ class RedisReader:
                 skip=skip,
                 most_bytes=_PAGE_BYTES,
                 forward=span.forward,
-                cut=cut,
             )
             yield page._replace(found=[found for found in page.found if sure or query.matches(found[0])])
             if not page.last:
@@ -222,31 +231,11 @@ class RedisReader:
         skip: int = 0,
         most_bytes: int = _ANY_BYTES,
         forward: bool = True,
-        cut: bool = False,
     ) -> ScriptPage:
         """What stands in these ranges of the first key, read at one moment."""
         command = b"ZRANGEBYLEX" if forward else b"ZREVRANGEBYLEX"
-        numbers = [b"%d" % number for number in (width, most, skip, most_bytes, cut)]
+        numbers = [b"%d" % number for number in (width, most, skip, most_bytes)]
         bounds = [bound for both in ranges for bound in both]
         answer = await self._connection.run(READ, keys, base, command, *numbers, *bounds)
         version, skipped, last, *bodies = unpack(answer)
-        return ScriptPage(
-            version,
-            int(skipped),
-            last,
-            [_read_cut(body) if cut else (decode_body(body), body) for body in bodies],
-        )
-
-
-def _needs_no_body(query: Query) -> bool:
-    """Whether nothing is asked about that stands in text, data or metadata.
-
-    Of a few records by their ids the exact sizes are worth reading them; the size of a cut one counts its head too.
-    """
-    return not query.text and not query.where and query.ids is None
-
-
-def _read_cut(cut: bytes) -> Found:
-    """A record that a script has cut, and the size that it wrote in front."""
-    size, _, body = cut.partition(b" ")
-    return decode_body(body), size
+        return ScriptPage(version, int(skipped), last, [(decode_body(body), body) for body in bodies])

@@ -241,14 +241,13 @@ return {swap ~= '' and '1' or table.concat(digits), fresh}
 
 # Reads the records that stand in ranges of a sorted set.
 # KEYS: the sorted set, the counter to watch. ARGV: again, base, command, what stands before the id in a member, how many to look
-# at and to skip, bytes to stop at, whether to leave out text and bodies, then from and to of each range.
-# Answers the version, how many were skipped, the last member looked at if there are more, and the bodies. A body without
-# its text and what stands behind it has its size in front.
+# at and to skip, bytes to stop at, then from and to of each range.
+# Answers the version, how many were skipped, the last member looked at if there are more, and the bodies.
 READ = Script(
     _SHARED,
     r"""
 local base, command, width = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local most, skip, bytes, cuts = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), ARGV[8] == '1'
+local most, skip, bytes = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local unsure = redis.call('HEXISTS', KEYS[2], '\0') == 1
 if unsure then skip = '0' end -- the dead must not be counted
 local answer, size = {version(KEYS[2]), skip, ''}, 0
@@ -259,7 +258,7 @@ local function remove_dead(entry, name)
     redis.pcall('ZREM', base .. 'names', name)
   end
 end
-for n = 9, #ARGV, 2 do
+for n = 8, #ARGV, 2 do
   local entries = redis.call(command, KEYS[1], ARGV[n], ARGV[n + 1], 'LIMIT', skip, most)
   for at, entry in ipairs(entries) do
     local name, scope_key = string.sub(entry, width + 1), scope_key_of(entry)
@@ -267,10 +266,8 @@ for n = 9, #ARGV, 2 do
       and not redis.call('ZSCORE', base .. 'order:scope:' .. scope_key, string.sub(entry, width - 28))
     local body = not dead and redis.call('HGET', base .. 'body:' .. scope_key, string.sub(name, 1, -22))
     if body then
-      -- Inside of a JSON string a quote has a backslash before it, so no name or mark can look like this key.
-      local front = cuts and string.sub(body, 1, (string.find(body, ',"text":', 1, true) or 1) - 1)
-      answer[#answer + 1] = cuts and #body .. ' ' .. front .. '}' or body
-      size = size + #answer[#answer]
+      answer[#answer + 1] = body
+      size = size + #body
     else
       remove_dead(entry, name)
     end
@@ -289,29 +286,6 @@ TALLY = Script(
     r"""
 local first, last = redis.call('ZRANGE', KEYS[1], 0, 0), redis.call('ZRANGE', KEYS[1], -1, -1)
 return {redis.call('HGETALL', KEYS[2]), first[1] or '', last[1] or ''}
-""",
-)
-
-# Lists the users, agents or sessions of a tenant. KEYS: its parts. ARGV: again, base, from, to, how many to look at.
-# Answers the last one looked at if there may be more; then for each `user:<name>` or the like, how many records it has, or -1
-# where some may have expired, its first member and its last.
-LIST_NAMES = Script(
-    _SHARED,
-    r"""
-local base, most, answer = ARGV[2], tonumber(ARGV[5]), {''}
-local names = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[3], ARGV[4], 'LIMIT', 0, most)
-for _, name in ipairs(names) do
-  local order = base .. 'order:' .. name
-  local count, first, last = redis.call('ZCARD', order), redis.call('ZRANGE', order, 0, 0), redis.call('ZRANGE', order, -1, -1)
-  if count == 0 then
-    redis.pcall('ZREM', KEYS[1], name) -- its records have expired
-  else
-    if redis.call('HEXISTS', base .. 'kinds:' .. name, '\0') == 1 then count = -1 end
-    for _, text in ipairs({name, tostring(count), first[1], last[1]}) do answer[#answer + 1] = text end
-  end
-end
-if #names == most then answer[1] = names[most] end
-return packed(answer)
 """,
 )
 

@@ -1,9 +1,9 @@
 """From a Query to SQL, clause for clause as `Query.matches` has them. Names come from Shape, values are always bound."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from octavo.kernel.codec import encode_entry
 from octavo.kernel.model import Query, Scope
@@ -19,9 +19,6 @@ READ = (
 PARTS = ("tenant", "user", "agent", "session")
 _EQUAL = "{} = {}"
 _FEW_MARKS = 8  # that are looked for in the text of a row
-
-#: Adds the values it binds, and answers what to select from and a test: together they leave the rows that may match.
-Nominated: TypeAlias = Callable[[list[Any]], tuple[str, str]]
 
 
 def open_parts(scope: Scope) -> tuple[str, ...]:
@@ -68,15 +65,6 @@ class Where:
     def bind(self, value: Any) -> str:
         self.values.append(value)
         return self.dialect.placeholder(len(self.values))
-
-    def look_at(self, nominated: Nominated | None) -> str:
-        """Look at nominated rows only, if there are any; answer what to select from."""
-        if nominated is None:
-            return self.table.name
-        source, test = nominated(self.values)
-        if test:
-            self.tests.append(test)
-        return source
 
     def _add_scope(self, query: Query, along: str) -> None:
         scope = query.scope
@@ -180,17 +168,12 @@ def select(
     order: int = 4,
     more: int = 0,
     lock: bool = False,
-    nominated: Nominated | None = None,
 ) -> Fetch:
-    """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
-
-    With `nominated`, no other rows are looked at.
-    """
+    """The statement that answers the query; `order` is how many parts of the rank the database sorts by."""
     where = Where(table, query)
-    source = where.look_at(nominated)
     dialect = table.dialect
     way = "" if reads_forward(query) else " DESC"
-    sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
+    sql = f"SELECT {picked} FROM {table.name} WHERE {where.sql}"
     first, *rest = table.order[:order]
     if query.ids is not None or query.expired_at is not None:
         # Those few are sorted in no time; else a whole tenant is walked in order, to find them.
@@ -209,15 +192,14 @@ def reads_forward(query: Query) -> bool:
     return not query.newest_first and (query.after is not None or (query.limit is None and not query.offset))
 
 
-def count(table: Table, query: Query, nominated: Nominated | None = None) -> Fetch:
+def count(table: Table, query: Query) -> Fetch:
     """The statement that counts by kind what matches."""
     where = Where(table, query)
-    source = where.look_at(nominated)
     kind, created = table.column("kind"), table.column("created_at")
     # Hidden, or SQLite would go along the index of kinds, through what everybody has.
     group = table.dialect.hidden_name.format(kind)
     return Fetch(
-        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {source} WHERE {where.sql} GROUP BY {group}",
+        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} GROUP BY {group}",
         where.values,
     )
 

@@ -1,4 +1,4 @@
-"""Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
+"""Keeping the index of terms: in batches, in idle time and before a search answers, so that none misses what was acknowledged."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,13 @@ from octavo.kernel.model import Query
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress
-from octavo.stores.sql import searching, substrings
+from octavo.stores.sql import searching
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.searching import TermSearch
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
 from octavo.stores.sql.term_index import IndexedRecord, SqlTermIndex, entry
-from octavo.util.cache import Cache
 
 T = TypeVar("T")
 _SPOT = 300  # records whose terms a search makes on the spot; when more wait, they are indexed first
@@ -34,25 +33,24 @@ class TermIndexing:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._sizes: dict[str, searching.Sizes] = {}
-        # Each indexes some of what waits; after many of them the other one lets the planner look.
-        self._steps: dict[str, tuple[Callable[[], Script[int]], Callable[[], Script[None]] | None]] = {}
+        self._followed: dict[str, SqlTermIndex] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._turn = asyncio.Lock()
         self._wrote_at = 0.0
         self._again = False  # something was asked for while the task was at work
         self._closing = False
 
     async def search(self, table: Table, query: Query, terms: Sequence[str]) -> Matches:
         """Answer as `search_records` would, after indexing what waits if that is much."""
-        index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
+        index = table.index
         # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
         most = _ALL if self._driver.joins else _SPOT
-        self._follow_terms(table)
+        self._follow(table)
         while True:
             # Made anew each time: a driver that has lost its connection asks again.
-            found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(sizes, most))  # noqa: B023
+            found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(most))  # noqa: B023
             if found is not None:
                 return found
             with contextlib.suppress(StoreUnavailable):
@@ -64,7 +62,7 @@ class TermIndexing:
 
     async def lag(self, table: Table, most: int) -> int:
         """How many records wait, counted up to one more than `most`; they are indexed in idle time."""
-        self._follow_terms(table)
+        self._follow(table)
         return await self._driver.read(lambda: searching.lag(table.index, most))
 
     async def _catch_up(self, index: SqlTermIndex) -> int:
@@ -72,11 +70,16 @@ class TermIndexing:
         waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
         indexed, done = 0, 1
         while done and indexed < waiting:
-            done = await self._driver.write(lambda: index_some(index, _PRESSED))
+            done = await self._index_some(index, _PRESSED)
             indexed += done
         if indexed > _MANY:
             await self._driver.write(index.analyze)
         return indexed
+
+    async def _index_some(self, index: SqlTermIndex, most: int) -> int:
+        # One at a time: what another has claimed would be passed over, and taken for done.
+        async with self._turn:
+            return await self._driver.write(lambda: index_some(index, most))
 
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this to its end even if whoever asked for it gives up: half a transaction would hold its locks."""
@@ -89,24 +92,15 @@ class TermIndexing:
 
     # --- in idle time
 
-    def follow_texts(self, table: Table) -> None:
-        """Have the index of substrings filled, and kept up to date; nobody waits for it."""
-        self._follow(f"{table.name} substrings", lambda: substrings.index_some(table, _BATCH))
-
-    def _follow_terms(self, table: Table) -> None:
-        if (name := f"{table.name} terms") not in self._steps:
-            self._follow(name, lambda: index_some(table.index, _BATCH), table.index.analyze)
-
-    def _follow(
-        self, name: str, step: Callable[[], Script[int]], analyze: Callable[[], Script[None]] | None = None
-    ) -> None:
-        if not self._driver.joins:
-            self._steps.setdefault(name, (step, analyze))
+    def _follow(self, table: Table) -> None:
+        """Have the index of a table kept up to date; nobody waits for it."""
+        if not self._driver.joins and table.name not in self._followed:
+            self._followed[table.name] = table.index
             self._wake()
 
     def index_later(self) -> None:
         """Have what was written indexed when nothing else is to do."""
-        if self._steps:
+        if self._followed:
             self._wrote_at = asyncio.get_running_loop().time()
             self._wake()
 
@@ -126,22 +120,20 @@ class TermIndexing:
         self._again = True
         while self._again and not self._closing:
             self._again = False
-            for step, analyze in list(self._steps.values()):
-                await self._take_steps(step, analyze)
+            for index in list(self._followed.values()):
+                await self._index_waiting(index)
 
-    async def _take_steps(
-        self, step: Callable[[], Script[int]], analyze: Callable[[], Script[None]] | None
-    ) -> None:
+    async def _index_waiting(self, index: SqlTermIndex) -> None:
         loop = asyncio.get_running_loop()
         done, total, due = 1, 0, _MANY
         while done and not self._closing:
             began_at, wrote_at = loop.time(), self._wrote_at
-            done = await self._driver.write(step)
+            done = await self._index_some(index, _BATCH)
             # Others write now; where they do so all the time, four fifths of it are theirs.
             busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
             total += done
-            if analyze is not None and (total >= due or (not done and total >= _MANY)):
-                await self._driver.write(analyze)
+            if total >= due or (not done and total >= _MANY):
+                await self._driver.write(index.analyze)
                 due = 2 * total
             if done:
                 await asyncio.sleep(max(busy, _BREATH_SECONDS))
@@ -166,10 +158,6 @@ class TermIndexing:
         await self._to_its_end(self._driver.write(index.mend))
         await self._to_its_end(self._driver.write(lambda: _forget_strays(index)))
         done = await self._walk(total, progress, lambda after: self._to_its_end(self._reindex(index, after)))
-        unfilled = await self._to_its_end(self._driver.write(lambda: substrings.make_anew(table)))
-        while unfilled:
-            filling = self._driver.write(lambda: substrings.index_some(table, _BATCH))
-            unfilled = bool(await self._to_its_end(filling))
         await self._to_its_end(self._catch_up(index))
         return done
 
@@ -179,7 +167,7 @@ class TermIndexing:
         In two transactions: who removes a record that is queued but not yet for all to see would not wait for its entry.
         """
         found = await self._driver.write(lambda: _queue_some(index, after, _BATCH))
-        await self._driver.write(lambda: index_some(index, _BATCH))
+        await self._index_some(index, _BATCH)
         return found
 
     async def verify(self, table: Table, progress: Progress) -> Lexicon:
@@ -261,10 +249,7 @@ def _compare_some(
     made = yield from _entries_of([row[:7] for row in rows])
     settled = [(one, row) for one, row in zip(made, rows, strict=True) if not row[8]]
     missing.update(row[7] for one, row in settled if one != (row[0], *row[9:]))
-    lost = {
-        *(yield from index.find_lost([one for one, _ in settled])),
-        *(yield from substrings.find_lost(table, after, most)),
-    }
+    lost = set((yield from index.find_lost([one for one, _ in settled])))
     missing.update(row[7] for row in rows if row[0] in lost)
     return (rows[-1][0] if len(rows) == most else None), len(rows)
 

@@ -8,7 +8,6 @@ made it, and can be started again. What they could not live with is a version of
 from collections.abc import Callable
 
 from octavo.errors import ConfigError, StoreError
-from octavo.stores.sql import substrings
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Do, Fetch, Script
@@ -66,8 +65,7 @@ def list_tables(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
 def names_of(table: Table) -> list[str]:
     """The tables that belong to this one, itself first."""
     marks = [table.prefix + table.shape.marks_table] if table.marks else []
-    trigrams = [substrings.TrigramNames(table).plain] if table.dialect.name == "sqlite" else []
-    return [table.plain_name, *marks, *table.index.names(), *trigrams]
+    return [table.plain_name, *marks, *table.index.names()]
 
 
 def _version(table: Table) -> Script[int | None]:
@@ -155,7 +153,6 @@ def _create(table: Table) -> Script[None]:
         yield Do(_index(table, by_row, table.marks, [quote("rowno")]))
     for sql in table.index.create():
         yield Do(sql)
-    yield from substrings.create(table)
 
 
 def _index_users(table: Table) -> Script[None]:

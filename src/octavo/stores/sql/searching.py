@@ -4,7 +4,6 @@ One statement reads the indexed records that may match together with those that 
 made on the spot: in one snapshot, so that a record is in one part or the other, whatever others index meanwhile.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -28,9 +27,7 @@ from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import find_axis, scope_in
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
 from octavo.stores.sql.term_index import ScopeTags, SqlTermIndex, entry, scope_tags, spell_term
-from octavo.util.cache import Cache, size_of
 
-_REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
 _COUNTED_AT_ONCE = 40  # words in one statement
 _SMALL = 3000  # a scope with fewer records is read whole, whichever words are asked for
 _RARELY = 2  # so many words are looked up in any scope
@@ -40,8 +37,6 @@ _SURELY = 4  # times as many as would do, by the database's own estimate, need n
 _rank = itemgetter(0, 1, 2)
 #: A record: time, seq, id and scope, in the order of a rank; then its length, and how often it holds each word.
 _Found: TypeAlias = tuple[datetime, int, str, Scope, int, tuple[int, ...]]
-#: Scopes lately measured: whether they are too large to be read whole, and until when that is believed.
-Sizes: TypeAlias = Cache[tuple[str, ...], tuple[bool, float]]
 
 
 def lag(index: SqlTermIndex, most: int) -> Script[int]:
@@ -84,14 +79,14 @@ class TermSearch:
         self._indexed = 0  # how many of the candidates are
         self._uncounted: list[int] = []  # the numbers of those that the index knows and should not count
 
-    def answer(self, sizes: Sizes, most: int) -> Script[Matches | None]:
+    def answer(self, most: int) -> Script[Matches | None]:
         """Answer as `search_records` would; nothing when more than `most` records wait, which should be indexed first."""
         # Recall looks into several collections, and most people use one or two: the others cost one quick look each.
         if not (yield Fetch(f"SELECT 1 FROM {self._table.name} LIMIT 1")):
             return Matches(held=(0,) * len(self._terms))
         if (yield from lag(self._index, most)) > most:
             return None
-        large = yield from self._is_large(sizes)
+        large = yield from self._is_large()
         if not large and len(self._words) > _RARELY:
             yield from self._take(self._candidates(None))
             return self._matches_of_all()
@@ -344,21 +339,16 @@ class TermSearch:
         [ends] = yield Fetch(f"SELECT (SELECT MIN({column}) FROM {name}), (SELECT MAX({column}) FROM {name})")
         return {*ends} == {self._query.scope.tenant}
 
-    def _is_large(self, sizes: Sizes) -> Script[bool]:
-        """Whether the scope holds so many records that not all of them should be read; measured now and then."""
-        scope, tags = self._query.scope, self._tags
-        known = sizes.get(tags.tags)
-        now = time.monotonic()
-        if known is None or known[1] < now:
-            if find_axis(self._table, scope) is None:
-                [[size]] = yield self._index.size(tags, _SMALL + 1)
-            else:
-                where = Where(self._table, Query(collection=self._query.collection, scope=scope))
-                some = f"SELECT 1 FROM {self._table.name} WHERE {where.sql} LIMIT {_SMALL + 1}"
-                [[size]] = yield Fetch(f"SELECT COUNT(*) FROM ({some}) AS inside", where.values)
-            known = (size > _SMALL, now + _REMEMBERED_SECONDS)
-            sizes.put(tags.tags, known, size_of(*tags.tags))
-        return known[0]
+    def _is_large(self) -> Script[bool]:
+        """Whether the scope holds so many records that not all of them should be read."""
+        scope = self._query.scope
+        if find_axis(self._table, scope) is None:
+            [[size]] = yield self._index.size(self._tags, _SMALL + 1)
+        else:
+            where = Where(self._table, Query(collection=self._query.collection, scope=scope))
+            some = f"SELECT 1 FROM {self._table.name} WHERE {where.sql} LIMIT {_SMALL + 1}"
+            [[size]] = yield Fetch(f"SELECT COUNT(*) FROM ({some}) AS inside", where.values)
+        return int(size) > _SMALL
 
 
 def _count_each(words: Sequence[str], count: Callable[[list[Any], str], str]) -> Script[dict[str, int]]:

@@ -1,9 +1,8 @@
 """The SQL store: one for every dialect and driver."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import TypeVar
 
 from octavo.kernel.codec import CheckedAdd, Prepared, check_query, is_answerable
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
@@ -11,16 +10,13 @@ from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, ignore_progress
-from octavo.stores.sql import reading, searching, substrings, writing
-from octavo.stores.sql.compile import Nominated
+from octavo.stores.sql import reading, searching, writing
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.indexing import TermIndexing
 from octavo.stores.sql.migrations import ensure, is_missing, list_tables, names_of
 from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Fetch, Script
 from octavo.util.sync import run_in_turns
-
-T = TypeVar("T")
 
 
 class SQLStore(SearchingStore):
@@ -78,11 +74,9 @@ class SQLStore(SearchingStore):
 
     async def _find(self, query: Query) -> list[Record]:
         table = await self._table_to_read(query.collection)
-        return [] if table is None else await self._look(table, query, partial(reading.find, table, query))
+        return [] if table is None else await self._driver.read(lambda: reading.find(table, query))
 
     async def _heads(self, query: Query) -> list[Head]:
-        if query.text:  # found by an index of its own, together with the records
-            return await super()._heads(query)
         table = await self._table_to_read(query.collection)
         return [] if table is None else await self._driver.read(lambda: reading.heads(table, query))
 
@@ -90,16 +84,7 @@ class SQLStore(SearchingStore):
         table = await self._table_to_read(query.collection)
         if table is None:
             return Tally()
-        return await self._look(table, query, partial(reading.tally, self._tables, query))
-
-    async def _look(self, table: Table, query: Query, read: Callable[[Nominated | None], Script[T]]) -> T:
-        """Read what answers the query: of all rows, or of those that an index names which may hold its text."""
-        if not query.text:
-            return await self._driver.read(lambda: read(None))
-        found, late = await self._driver.read(lambda: substrings.look(table, query, read))
-        if late:
-            self._indexes().follow_texts(table)
-        return found
+        return await self._driver.read(lambda: reading.tally(self._tables, query))
 
     async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
         if await self._table_to_read(query.collection) is None:

@@ -54,18 +54,20 @@ class DatabaseUrl(msgspec.Struct):
         return value
 
     def prefix(self) -> str:
-        """The table prefix: a plain identifier, because it becomes part of table names."""
-        value: str = self.option("prefix", "")
-        if value and not _PREFIX.fullmatch(value):
-            raise ConfigError(
-                f"bad prefix {value!r} in the {self.scheme} URL: letters, digits and _ only, 31 at most"
-            )
-        return value
+        """The table prefix."""
+        return check_prefix(self.option("prefix", ""))
 
     def refuse_unknown(self, known: str, passed_on: Container[str] = ()) -> None:
         """Refuse options nobody asked for: a misspelt one must not be ignored."""
         if unknown := [name for name in self.options if name not in passed_on]:
             raise ConfigError(f"unknown option {', '.join(unknown)} in the {self.scheme} URL; known: {known}")
+
+
+def check_prefix(prefix: str) -> str:
+    """What stands before the names of tables, which must be a plain identifier since it becomes part of them."""
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise ConfigError(f"bad prefix {prefix!r}: letters, digits and _ only, 31 at most")
+    return prefix
 
 
 def parse(url: str) -> DatabaseUrl:

@@ -12,10 +12,8 @@ import msgspec
 from octavo.kernel.model import Add, Query, Scope
 from octavo.kernel.ports import EntryKey, Store, walk
 from octavo.wraps.vectors.waiting import (
-    Key,
     Target,
     VectorOutcome,
-    key_of,
     keys_in,
     markers,
     markers_query,
@@ -43,14 +41,14 @@ Each: TypeAlias = Callable[[VectorOutcome], Awaitable[None]]
 
 
 class ComparedRecords(NamedTuple):
-    """Which records are compared: these collections, of one tenant or of every one there is at that moment.
-
-    Only when every tenant is known can an entry be called stray.
-    """
+    """Which records are compared: these collections, of one tenant or of every one there is at that moment."""
 
     collections: Sequence[str]
     tenants: Callable[[], Awaitable[Sequence[str]]]
-    every_tenant: bool
+    tenant: str | None  # None where all are meant
+
+    def has(self, key: EntryKey) -> bool:
+        return key.collection in self.collections and self.tenant in (None, key.scope.tenant)
 
     async def queries(self) -> list[Query]:
         return [
@@ -82,10 +80,9 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(NamedTuple):
-    """An entry whose vector is not of the text it should be of: the digests of both; `key` is None of a stray one."""
+    """An entry whose vector is not of the text it should be of: the digests of both; a stray one has none to be of."""
 
     entry: EntryKey
-    key: Key | None
     want: str | None
     have: str | None
 
@@ -120,27 +117,26 @@ class Comparison:
         self.records = self.entries = self.markers = 0
         for query in await self._reach.queries():
             async for page in walk(self._store, query, _PAGE, _PAGE_BYTES):
-                rows = [(key_of(record), self._target.wants(passage_of(record))) for record in page]
-                self._note("want", [(key.entry, key.scope, want) for key, want in rows if want])
+                rows = [(EntryKey.of(record), self._target.wants(passage_of(record))) for record in page]
+                self._note("want", [(key, want) for key, want in rows if want])
                 self.records += len(page)
                 await each(VectorOutcome())
         for tenant in await self._reach.tenants():
             async for page in walk(self._store, markers_query(tenant), _FEW_MARKERS):
-                self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
+                self._note("waits", [(key, "yes") for marker in page for key in keys_in(marker)])
                 self.markers += len(page)
                 await each(VectorOutcome())
         entries = self._target.index.walk(self._target.space)
         try:
             async for found in entries:
-                here = [(key, None, have) for key, have in found if key.collection in self._reach.collections]
+                here = [(key, have) for key, have in found if self._reach.has(key)]
                 self._note("have", here)
                 self.entries += len(here)
                 await each(VectorOutcome())
         finally:
             if isinstance(entries, AsyncGenerator):  # given up half way, it may hold a connection
                 await entries.aclose()
-        unknown = "" if self._reach.every_tenant else "OR want IS NULL"
-        self._table.execute(f"DELETE FROM keys WHERE waits IS NOT NULL OR want IS have {unknown}")
+        self._table.execute("DELETE FROM keys WHERE waits IS NOT NULL OR want IS have")
         self._done = True
 
     async def rebuild(self, each: Each) -> None:
@@ -154,19 +150,12 @@ class Comparison:
             outcome = await self._mend(rows)
             self._table.executemany(
                 "DELETE FROM keys WHERE collection = ? AND id = ? AND scope_key = ?",
-                [_entry_order(row.entry) for row in rows],
+                [row.entry.order for row in rows],
             )
             await each(outcome)
 
     async def _mend(self, rows: list[Difference]) -> VectorOutcome:
-        outcome = await refresh(self._store, [self._target], [row.key for row in rows if row.key is not None])
-        strays = [row.entry for row in rows if row.key is None]
-        alive = {key.entry for key in await self._find_living(strays)}
-        if gone := [entry for entry in strays if entry not in alive]:
-            await self._target.index.drop(self._target.space, gone)
-            outcome.dropped += len(gone)
-            # A record added under such a key while we dropped it would be left without its vector.
-            await refresh(self._store, [self._target], await self._find_living(gone), outcome)
+        outcome = await refresh(self._store, [self._target], [row.entry for row in rows])
         if outcome.failed:
             # Left to those who take care of markers: a text the model refuses must not hold up all others.
             await self._store.apply([Add(markers(outcome.failed))])
@@ -179,14 +168,12 @@ class Comparison:
         stray: list[EntryKey] = []
         rows = self._list_first()
         while rows:
-            now = await passages(self._store, [row.key for row in rows if row.key is not None])
+            now = await passages(self._store, [row.entry for row in rows])
             for row in rows:
                 # One that was changed since has a marker, or had one, and is somebody's business already.
-                if row.key is not None and self._target.wants(now[row.key]) == row.want:
-                    (missing if row.have is None else stale).append(row.entry)
-            strays = [row.entry for row in rows if row.key is None]
-            alive = {key.entry for key in await self._find_living(strays)}
-            stray += [entry for entry in strays if entry not in alive]
+                if self._target.wants(now[row.entry]) == row.want:
+                    wrong = stray if row.want is None else missing if row.have is None else stale
+                    wrong.append(row.entry)
             rows = self._list_first(rows[-1].entry)
         return Differences(
             space=self._target.space,
@@ -198,31 +185,14 @@ class Comparison:
             waiting=self.markers,
         )
 
-    async def _find_living(self, strays: Sequence[EntryKey]) -> set[Key]:
-        """Those of the entries whose records do exist now and should have a vector."""
-        # Tenants are listed anew: the records of one that was not there before must not be taken for gone.
-        found: set[Key] = set()
-        among = set(strays)
-        for query in await self._reach.queries() if strays else ():
-            ids = {entry.id for entry in among if entry.collection == query.collection}
-            if ids:
-                asked = msgspec.structs.replace(query, ids=tuple(ids))
-                async for page in walk(self._store, asked, _PAGE, _PAGE_BYTES):
-                    wanted = [key_of(record) for record in page if self._target.wants(passage_of(record))]
-                    found.update(key for key in wanted if key.entry in among)
-        return found
-
     # The table.
 
-    def _note(self, column: str, rows: Iterable[tuple[EntryKey, Scope | None, str]]) -> None:
+    def _note(self, column: str, rows: Iterable[tuple[EntryKey, str]]) -> None:
         """Enter what is known of these keys."""
         self._table.executemany(
             f"INSERT INTO keys (collection, id, scope_key, scope, {column}) VALUES (?, ?, ?, ?, ?) "
-            f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
-            [
-                (*_entry_order(entry), None if scope is None else msgspec.json.encode(scope), value)
-                for entry, scope, value in rows
-            ],
+            f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}",
+            [(*entry.order, msgspec.json.encode(entry.scope), value) for entry, value in rows],
         )
 
     def _count_left(self) -> int:
@@ -233,16 +203,11 @@ class Comparison:
     def _list_first(self, past: EntryKey | None = None) -> list[Difference]:
         """The first of the differences, or of those past this key."""
         rows: Any = self._table.execute(
-            "SELECT collection, id, scope_key, scope, want, have FROM keys "
+            "SELECT collection, id, scope, want, have FROM keys "
             "WHERE (collection, id, scope_key) > (?, ?, ?) ORDER BY collection, id, scope_key LIMIT ?",
-            (*_entry_order(past or EntryKey("", "", "")), _BATCH),
+            (*(past.order if past else ("", "", "")), _BATCH),
         )
-        found = []
-        for collection, id_, scope_key, scope, want, have in rows:
-            key = Key(collection, id_, msgspec.json.decode(scope, type=Scope)) if scope else None
-            found.append(Difference(EntryKey(collection, id_, scope_key), key, want, have))
-        return found
-
-
-def _entry_order(entry: EntryKey) -> tuple[str, str, str]:
-    return (entry.collection, entry.id, entry.scope_key)
+        return [
+            Difference(EntryKey(collection, id_, msgspec.json.decode(scope, type=Scope)), want, have)
+            for collection, id_, scope, want, have in rows
+        ]

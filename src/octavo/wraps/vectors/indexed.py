@@ -241,7 +241,7 @@ class Indexed(Wrap):
         collections: Sequence[str] | None = None,
         tenant: str | None = None,
     ) -> Differences:
-        """Compare every record with the index, one by one, while others write; stray entries only without `tenant`."""
+        """Compare every record with the index, one by one, while others write."""
         reach = self._reach(collections, tenant)
         total = await reach.total(self.inner) if progress else None
         with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
@@ -275,7 +275,7 @@ class Indexed(Wrap):
                     progress(done, total if compared is None else compared)
 
             await comparison.rebuild(each)
-        if reach.every_tenant and set(reach.collections) >= set(self._collections):
+        if tenant is None and set(reach.collections) >= set(self._collections):
             await self._upkeep.note_filled()
         return embedded
 

@@ -14,11 +14,10 @@ import msgspec
 from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
-from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
+from octavo.kernel.ports import Embedder, EntryKey, ListsTenants, Store, VectorIndex
 from octavo.wraps.attempts import wait_for_event
 from octavo.wraps.vectors.comparing import ComparedRecords, Comparison
 from octavo.wraps.vectors.waiting import (
-    Key,
     Target,
     VectorOutcome,
     keys_in,
@@ -179,8 +178,7 @@ class Upkeep:
         async def tenants() -> list[str]:
             return await self._tenants() if tenant is None else [tenant]
 
-        every = tenant is None and isinstance(self._store, ListsTenants)
-        return ComparedRecords(wanted, tenants, every_tenant=every)
+        return ComparedRecords(wanted, tenants, tenant)
 
     async def drain(self, tenants: Iterable[str]) -> int:
         """Embed what waits now, in the caller's own time; what fails is raised. Answers how many were embedded."""
@@ -321,7 +319,7 @@ class Upkeep:
         read = await self._store.find(query)
         moment = now()
         batch: list[Record] = []
-        keys: dict[Key, int] = {}  # → how often it was refused
+        keys: dict[EntryKey, int] = {}  # → how often it was refused
         for marker in read:
             if marker.created_at > moment or (keys and len(keys) + len(marker.data["keys"]) > _BATCH):
                 break

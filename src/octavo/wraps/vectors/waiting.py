@@ -30,22 +30,6 @@ _HOPELESS = 3  # single texts refused one after the other before the model itsel
 Answer: TypeAlias = "Vector | ModelError"  # the first is spelled as a string, which `|` does not take
 
 
-class Key(msgspec.Struct, frozen=True, gc=False):
-    """The whole name of a record. Its scope is exact, so that it can be asked for."""
-
-    collection: str
-    id: str
-    scope: Scope
-
-    @property
-    def entry(self) -> EntryKey:
-        return EntryKey(self.collection, self.id, self.scope.key)
-
-
-def key_of(record: Record) -> Key:
-    return Key(record.collection, record.id, exact_scope(record.scope))
-
-
 # Markers.
 
 
@@ -54,7 +38,7 @@ def markers_query(tenant: str) -> Query:
     return Query(collection=PENDING, kinds=(KIND,), scope=Scope(tenant=tenant))
 
 
-def markers(keys: Iterable[Key], tries: int = 0, due: datetime | None = None) -> list[Record]:
+def markers(keys: Iterable[EntryKey], tries: int = 0, due: datetime | None = None) -> list[Record]:
     """Records that name what has to be embedded, each under an id of its own: a used one would not be added again.
 
     One that is `due` later is born in the future, and left alone until then.
@@ -77,11 +61,11 @@ def markers(keys: Iterable[Key], tries: int = 0, due: datetime | None = None) ->
     ]
 
 
-def keys_in(marker: Record) -> Iterator[Key]:
+def keys_in(marker: Record) -> Iterator[EntryKey]:
     """What a marker names."""
     for collection, id_, user, agent, session in marker.data["keys"]:
         scope = Scope(tenant=marker.scope.tenant, user=user, agent=agent, session=session)
-        yield Key(collection, id_, scope)
+        yield EntryKey(collection, id_, scope)
 
 
 def remove_markers(read: Sequence[Record]) -> Remove:
@@ -93,21 +77,21 @@ def remove_markers(read: Sequence[Record]) -> Remove:
 # What a write touches.
 
 
-async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
+async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[EntryKey]:
     """Every record of these collections whose vector the ops may change; perhaps a few more, never fewer.
 
     A record that another writer adds between this look and the write is not among them. That writer's own marker names it.
     """
     # Where a later op alters records, one that changes only marks matters too: the later one may look for those marks.
     altered = {op.query.collection for op in ops if not isinstance(op, Add) and _may_alter(op)}
-    keys: dict[Key, None] = {}
+    keys: dict[EntryKey, None] = {}
     # Collections whose records may not be as they are now when the next op looks at them.
     moved: set[str] = set()
     for op in ops:
         if isinstance(op, Add):
             here = [record for record in op.records if record.collection in collections]
             moved.update(record.collection for record in here)
-            keys.update(dict.fromkeys(key_of(record) for record in here if record.text or record.data))
+            keys.update(dict.fromkeys(EntryKey.of(record) for record in here if record.text or record.data))
         elif (collection := op.query.collection) in collections and collection in altered:
             query = check_query(op.query)
             if collection in moved and (query.limit or query.offset):  # nobody knows yet whom it counts
@@ -125,13 +109,13 @@ def _may_alter(op: Change | Remove) -> bool:
     return any(value is not UNSET for value in (op.text, op.data, op.merge, op.expires_at))
 
 
-async def _find_keys(store: Store, query: Query) -> list[Key]:
+async def _find_keys(store: Store, query: Query) -> list[EntryKey]:
     if not is_answerable(query):
         return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
-        return [Key(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
+        return [EntryKey(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
     return [
-        Key(query.collection, head.id, exact_scope(head.scope))
+        EntryKey(query.collection, head.id, exact_scope(head.scope))
         async for page in pages_of_heads(store, query)
         for head in page
     ]
@@ -177,7 +161,7 @@ class VectorOutcome:
     def __init__(self) -> None:
         self.embedded = 0
         self.dropped = 0
-        self.failed: dict[Key, ModelError] = {}
+        self.failed: dict[EntryKey, ModelError] = {}
 
 
 class Target:
@@ -192,7 +176,7 @@ class Target:
         """The digest of the vector there should be; None when there should be none."""
         return found.digest if found is not None and self.embedder.reads(found.text) else None
 
-    async def write(self, texts: dict[Key, Passage | None], outcome: VectorOutcome) -> None:
+    async def write(self, texts: dict[EntryKey, Passage | None], outcome: VectorOutcome) -> None:
         """Put a vector for each text and drop those of the rest; a text the model refuses is named in the outcome."""
         wanted = {key: found for key, found in texts.items() if found is not None and self.wants(found)}
         vectors = await _vectors(self.embedder, [found.text for found in wanted.values()])
@@ -208,13 +192,13 @@ class Target:
         if entries:
             await self.index.put(self.space, entries)
             outcome.embedded += len(entries)
-        if gone := [key.entry for key in texts if key not in wanted]:
+        if gone := [key for key in texts if key not in wanted]:
             await self.index.drop(self.space, gone)
             outcome.dropped += len(gone)
 
 
 async def refresh(
-    store: Store, targets: Sequence[Target], keys: Iterable[Key], outcome: VectorOutcome | None = None
+    store: Store, targets: Sequence[Target], keys: Iterable[EntryKey], outcome: VectorOutcome | None = None
 ) -> VectorOutcome:
     """Bring the vectors of these records up to date in every target; what came of it is added to the outcome."""
     outcome = outcome or VectorOutcome()
@@ -229,9 +213,9 @@ async def refresh(
     return outcome
 
 
-async def passages(store: Store, keys: Iterable[Key]) -> dict[Key, Passage | None]:
+async def passages(store: Store, keys: Iterable[EntryKey]) -> dict[EntryKey, Passage | None]:
     """What each of these records says now; None for one that is gone."""
-    found: dict[Key, Passage | None] = dict.fromkeys(keys)
+    found: dict[EntryKey, Passage | None] = dict.fromkeys(keys)
     ids: dict[tuple[str, Scope], list[str]] = {}
     for key in found:
         ids.setdefault((key.collection, key.scope), []).append(key.id)
@@ -239,7 +223,7 @@ async def passages(store: Store, keys: Iterable[Key]) -> dict[Key, Passage | Non
         for start in range(0, len(ids_here), _PART):
             part = tuple(ids_here[start : start + _PART])
             for record in await store.find(Query(collection=collection, ids=part, scope=scope)):
-                found[key_of(record)] = passage_of(record)
+                found[EntryKey.of(record)] = passage_of(record)
     return found
 
 

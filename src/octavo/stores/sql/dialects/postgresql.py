@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from octavo.errors import StoreError, StoreUnavailable
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
-from octavo.stores.sql.statements import Do, Fetch, Script
+from octavo.stores.sql.statements import ConnectionLost, Contended, Do, Duplicate, Fetch, Script
 from octavo.stores.sql.term_index import IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -254,3 +255,16 @@ def _lexemes(one: IndexedRecord) -> str:
     if len(words) * 4 > _MOST_BYTES:
         words = words.encode()[:_MOST_BYTES].decode(errors="ignore")
     return "'" + f"{one.tags} {words}".rstrip(" ").replace(" ", "' '") + "'"
+
+
+def error_of(state: str, message: str) -> StoreError:
+    """The error that a state of PostgreSQL stands for."""
+    if state == "23505":  # a unique key
+        return Duplicate(message)
+    if state in ("40001", "40P01", "55P03"):
+        return Contended(message)
+    # A server that is going, gone, not there yet, or a standby that takes no writes.
+    if state[:2] == "08" or state[:3] == "57P" or state == "25006":
+        return ConnectionLost(message)
+    # Memory, disk or connections that have run out; a statement that was broken off.
+    return StoreUnavailable(message) if state[:2] == "53" or state == "57014" else StoreError(message)

@@ -12,15 +12,13 @@ import asyncpg
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.dialects.postgresql import PostgreSQL
+from octavo.stores.sql.dialects.postgresql import PostgreSQL, error_of
 from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare
 from octavo.stores.sql.statements import (
     Build,
     ConnectionLost,
-    Contended,
     Do,
     DoEach,
-    Duplicate,
     Fetch,
     Script,
     Statement,
@@ -297,21 +295,11 @@ def _translate_errors(host: str = "") -> Iterator[None]:
         raise StoreUnavailable(
             f"PostgreSQL: the host {host!r} cannot be found ({error.strerror}); check its name"
         ) from error
-    except asyncpg.UniqueViolationError as error:
-        raise Duplicate(f"PostgreSQL: {error}") from error
-    except (
-        asyncpg.DeadlockDetectedError,
-        asyncpg.SerializationError,
-        asyncpg.LockNotAvailableError,
-    ) as error:
-        raise Contended(f"PostgreSQL: {error}") from error
-    except asyncpg.ReadOnlySQLTransactionError as error:  # a standby, or a primary that has become one
-        raise ConnectionLost(f"PostgreSQL takes no writes: {error}") from error
-    except (*_GONE, ConnectionError) as error:
+    except asyncpg.PostgresError as error:
+        raise error_of(error.sqlstate or "", f"PostgreSQL: {error}") from error
+    except ConnectionError as error:
         raise ConnectionLost(f"PostgreSQL cannot be reached: {error}") from error
-    except (
-        asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
-    ) as error:  # fmt: skip
+    except OSError as error:  # a TimeoutError is one
         raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
     except asyncpg.InternalClientError as error:
         # So asyncpg answers whoever speaks on a connection that has died.
@@ -319,6 +307,4 @@ def _translate_errors(host: str = "") -> Iterator[None]:
     except asyncpg.InterfaceError as error:
         if "closed" in str(error):
             raise ConnectionLost(f"PostgreSQL: {error}") from error
-        raise StoreError(f"PostgreSQL: {error}") from error
-    except asyncpg.PostgresError as error:
         raise StoreError(f"PostgreSQL: {error}") from error

@@ -14,8 +14,8 @@ from sqlalchemy.pool import AssertionPool, NullPool, Pool, QueuePool
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.stores.base import Progress
-from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.dialects.mysql import MySQL, error_of, send_in_parts
+from octavo.stores.sql.dialects import Dialect, mysql, postgresql
+from octavo.stores.sql.dialects.mysql import MySQL, send_in_parts
 from octavo.stores.sql.dialects.postgresql import PostgreSQL
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import PATIENCE_SECONDS, Driver, run
@@ -32,7 +32,6 @@ from octavo.stores.sql.statements import (
 
 T = TypeVar("T")
 _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
-_BUSY = {"40001", "40P01", "55P03"}
 
 
 class SQLAlchemyDriver(Driver):
@@ -199,19 +198,17 @@ def _error_of(error: exc.DBAPIError) -> StoreError:
     message = f"database: {error.orig}"
     args = getattr(error.orig, "args", ())
     if args and isinstance(args[0], int):
-        return error_of(args[0], message)
-    state = getattr(error.orig, "sqlstate", None) or ""
-    if state == "23505" or "UNIQUE constraint failed" in message:
-        return Duplicate(message)
-    if state in _BUSY or "is locked" in message:
-        return Contended(message)
-    if error.connection_invalidated or state.startswith(("08", "57P")):
+        return mysql.error_of(args[0], message)
+    if error.connection_invalidated:
         return ConnectionLost(message)
-    return (
-        StoreUnavailable(message)
-        if state.startswith(("53", "25006")) or "unable to open" in message or "readonly database" in message
-        else StoreError(message)
-    )
+    if state := getattr(error.orig, "sqlstate", None):
+        return postgresql.error_of(state, message)
+    if "UNIQUE constraint failed" in message:
+        return Duplicate(message)
+    if "is locked" in message:
+        return Contended(message)
+    away = "unable to open" in message or "readonly database" in message
+    return StoreUnavailable(message) if away else StoreError(message)
 
 
 class _Turns:
