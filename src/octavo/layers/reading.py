@@ -1,6 +1,5 @@
 """Reading layered memory: layers as they are or were, what answers a question, and the log."""
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -9,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery, NotFound
+from octavo.kernel.codec import check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
 from octavo.kernel.ports import Store, count_fitting, list_heads, read_page
 from octavo.layers import checking
@@ -100,20 +100,13 @@ class LayerReading:
         shared = self._begin()
         scope = self._scope(user_id, agent_id)
         owned = scope != Scope(tenant=self.tenant)
-        if owned is bool(everyone):
-            both = ", not both" if owned else ""
-            raise InvalidQuery(f"whose memories? give user_id or agent_id, or everyone=True{both}")
+        check_whose(owned, everyone, "whose memories? give user_id or agent_id")
         one = checking.optional_layer(layer)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
         hits = await shared.recall.recall(
             query, scope, top_k, max_bytes=max_bytes, collections=names, everyone=everyone
         )
-        best = max((hit.score for hit in hits), default=0.0)
-        # Recall's own scores only rank. Here the best one is how likely it is that memory holds an answer at all.
-        found = [
-            Found(memory=memory_of(hit.record), score=round(hits.presence * math.exp(hit.score - best), 4))
-            for hit in hits
-        ]
+        found = [Found(memory=memory_of(hit.record), score=hits.likelihood(hit)) for hit in hits]
         return Page(found, left_out=hits.left_out, probably_absent=hits.probably_absent)
 
     async def history(self, memory_id: str) -> list[LogEntry]:
