@@ -255,8 +255,10 @@ async def _read_latest(
     what is answered is read.
     """
     layer = LAYER_OF[query.collection]
-    if at is not None:
-        query, at = _query_at(query, at)
+    if at is not None:  # what was there and alive then, as far as time can be counted
+        at = min(at, _LATEST)
+        until = at + _TICK if query.until is None else min(query.until, at + _TICK)
+        query = replace(query, until=until, alive_at=at)
     while True:
         # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
         seen: dict[str, _Seen | None] = {
@@ -278,13 +280,6 @@ async def _read_latest(
 async def records_as_of(store: Store, query: Query, at: datetime) -> list[Record]:
     """The memories of a layer that could be seen at that time, as they were then."""
     return (await _read_latest(store, replace(query, newest_first=True), at))[0]
-
-
-def _query_at(query: Query, at: datetime) -> tuple[Query, datetime]:
-    """The query about what was there and alive at that time, and the time as far as time can be counted."""
-    at = min(at, _LATEST)
-    until = at + _TICK if query.until is None else min(query.until, at + _TICK)
-    return replace(query, until=until, alive_at=at), at
 
 
 async def _first_changes(store: Store, query: Query, layer: Layer, at: datetime) -> dict[str, _Seen | None]:

@@ -214,11 +214,6 @@ class Keeper:
         waiting = [asyncio.wrap_future(each) for each in tuple(self._waiting)]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
-    @property
-    def is_blocking(self) -> bool:
-        """Whether it may be used by who blocks."""
-        return self._portal is not None
-
     def close(self) -> None:
         """Close the memory that was opened for this."""
         with self.log_errors("the memory was not closed as it should be"):
@@ -258,7 +253,7 @@ _keepers: "weakref.WeakSet[Keeper]" = weakref.WeakSet()
 @atexit.register
 def _flush_all() -> None:
     for keeper in tuple(_keepers):
-        if keeper.is_blocking and not keeper.flush():
+        if isinstance(keeper.memory, Memory) and not keeper.flush():
             _log.warning(
                 "the program ends, and what was said last may not be kept: it took longer than %g seconds",
                 _FLUSH_SECONDS,
