@@ -90,7 +90,7 @@ class Recalled(list[Hit]):
         return self.presence < ABSENT
 
     def likelihood(self, hit: Hit) -> float:
-        """How likely a hit is to answer; scores only rank, and the best one is as likely as there is an answer at all."""
+        """How likely a hit is to answer: the best one as likely as it is that there is an answer. Scores only rank."""
         best = max((each.score for each in self), default=0.0)
         return round(self.presence * math.exp(hit.score - best), 4)
 
