@@ -78,69 +78,33 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Names whose home is a module of their own; each is loaded on first use, so that `import octavo` stays light, Ctrl-C ends
-#: the command while it is still loading, and what needs an extra does not ask for it before.
-_LAZY = {
-    "Agent": "octavo.agent",
-    "AgentContext": "octavo.agent",
-    "AgentEvent": "octavo.events",
-    "AsyncMemory": "octavo.memory",
-    "AsyncSQLAlchemyMemory": "octavo.chat",
-    "BaseMemoryStore": "octavo.events",
-    "ChatMemory": "octavo.chat",
-    "Core": "octavo.service",
-    "EventRecord": "octavo.service",
-    "Deduped": "octavo.wraps.deduped",
-    "EventStore": "octavo.events",
-    "EventType": "octavo.events",
-    "FileMemoryStore": "octavo.events",
-    "GateAction": "octavo.service",
-    "GateResult": "octavo.service",
-    "Hit": "octavo.search.hits",
-    "InMemoryMemory": "octavo.chat",
-    "InMemoryMemoryStore": "octavo.events",
-    "Indexed": "octavo.wraps.vectors",
-    "Journal": "octavo.wraps.journal",
-    "LayeredMemory": "octavo.layers.memory",
-    "Memory": "octavo.memory",
-    "MemoryService": "octavo.service",
-    "MessagePayload": "octavo.service",
-    "Metered": "octavo.wraps.metered",
-    "Migrated": "octavo.events",
-    "MockAdapter": "octavo.agent",
-    "ModelConfig": "octavo.agent",
-    "Msg": "octavo.chat",
-    "MySQLMemoryStore": "octavo.events",
-    "Observation": "octavo.service",
-    "ObservationType": "octavo.service",
-    "OpenAIAdapter": "octavo.agent",
-    "PostgreSQLMemoryStore": "octavo.events",
-    "Recall": "octavo.search.recall",
-    "RedisMemory": "octavo.chat",
-    "RedisMemoryStore": "octavo.events",
-    "Retention": "octavo.events",
-    "SQLiteMemoryStore": "octavo.events",
-    "TurnRecord": "octavo.service",
-    "as_store": "octavo.events",
-    "migrate": "octavo.events",
-    "open_embedder": "octavo.models",
-    "open_vectors": "octavo.vectors",
-    "with_memory": "octavo.memory",
+#: Where the names live; each is loaded on first use, so that `import octavo` stays light, Ctrl-C ends the command while it
+#: is still loading, and what needs an extra does not ask for it before.
+_HOMES = {
+    "octavo.agent": "Agent AgentContext MockAdapter ModelConfig OpenAIAdapter",
+    "octavo.chat": "AsyncSQLAlchemyMemory ChatMemory InMemoryMemory Msg RedisMemory",
+    "octavo.errors": "ConfigError Conflict InvalidQuery InvalidRecord ModelError NotFound OctavoError "
+    "StoreClosed StoreError StoreUnavailable",
+    "octavo.events": "AgentEvent BaseMemoryStore EventStore EventType FileMemoryStore InMemoryMemoryStore Migrated "
+    "MySQLMemoryStore PostgreSQLMemoryStore RedisMemoryStore Retention SQLiteMemoryStore as_store migrate",
+    "octavo.kernel.ids": "new_id",
+    "octavo.kernel.model": "START Add Change Cursor Op Query Record Remove Scope Tally",
+    "octavo.kernel.ports": "Store walk",
+    "octavo.layers.memory": "LayeredMemory",
+    "octavo.memory": "AsyncMemory Memory with_memory",
+    "octavo.models": "open_embedder",
+    "octavo.search.hits": "Hit",
+    "octavo.search.recall": "Recall",
+    "octavo.service": "Core EventRecord GateAction GateResult MemoryService MessagePayload Observation ObservationType "
+    "TurnRecord",
+    "octavo.stores": "open_store",
+    "octavo.vectors": "open_vectors",
+    "octavo.wraps.deduped": "Deduped",
+    "octavo.wraps.journal": "Journal",
+    "octavo.wraps.metered": "Metered",
+    "octavo.wraps.vectors": "Indexed",
 }
-
-_LAZY |= {
-    **dict.fromkeys(
-        ("ConfigError", "Conflict", "InvalidQuery", "InvalidRecord", "ModelError"), "octavo.errors"
-    ),
-    **dict.fromkeys(
-        ("NotFound", "OctavoError", "StoreClosed", "StoreError", "StoreUnavailable"), "octavo.errors"
-    ),
-    **dict.fromkeys(("START", "Add", "Change", "Cursor", "Op", "Query"), "octavo.kernel.model"),
-    **dict.fromkeys(("Record", "Remove", "Scope", "Tally"), "octavo.kernel.model"),
-    **dict.fromkeys(("Store", "walk"), "octavo.kernel.ports"),
-    "new_id": "octavo.kernel.ids",
-    "open_store": "octavo.stores",
-}
+_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

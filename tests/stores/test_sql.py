@@ -320,6 +320,17 @@ async def test_an_action_is_looked_up_by_its_index(tmp_path):
             assert "TEMP B-TREE" not in plan, (scope, kinds, plan)
 
 
+async def test_more_names_than_one_statement_finds(url, monkeypatch):
+    """All are listed in order, each once, however many a statement steps through."""
+    monkeypatch.setattr("octavo.stores.sql.reading._STEPS", 3)
+    async with open_store(url) as store:
+        named = [Record(collection="profile", scope=Scope(user=f"u{number // 2}")) for number in range(20)]
+        await store.apply([Add(named)])
+        for limit in (1, 2, 3, 4, 9, 10, 50):
+            found = await store.names("profile", "user", limit=limit)
+            assert [(one.name, one.total) for one in found] == [(f"u{n}", 2) for n in range(min(limit, 10))]
+
+
 async def test_a_table_half_made(url):
     """A process that died while making a table, where CREATE cannot be undone, does not block the next one."""
     async with open_store(url) as store:

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
-from octavo.errors import ConfigError, ModelError
+from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
 from octavo.models.openai_server import OpenAIServer
 
@@ -174,21 +174,8 @@ class OpenAIAdapter(ModelAdapter):
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> Reply:
         """Ask once; calls of tools come back parsed."""
-        server = self._server
-        if server.closed:
-            raise ModelError(f"{self!r} was closed; make another")
-        client, package = server.client(), server.package
-        try:
-            answer = await client.chat.completions.create(**self._request(messages, tools))
-        except package.OpenAIError as error:
-            said = server.mask_key(str(error))[:500]
-            raise ModelError(f"{self!r} failed: {type(error).__name__}: {said}") from server.mask(error)
-        except (ValueError, TypeError) as error:  # an answer that is no JSON, or an `extra` that nobody knows
-            raise ModelError(f"{self!r} failed: {server.mask_key(str(error))[:500]}") from error
-        choices = getattr(answer, "choices", None)
-        if not choices or getattr(choices[0], "message", None) is None:
-            raise ModelError(f"{self!r} answered without a message: {server.mask_key(repr(answer))[:200]}")
-        return _message_reply(choices[0].message)
+        choice = await self._server.complete(repr(self), **self._request(messages, tools))
+        return _message_reply(choice.message)
 
     def _request(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> dict[str, Any]:
         config = self.config

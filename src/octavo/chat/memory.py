@@ -13,6 +13,7 @@ from octavo.chat.messages import (
     SUMMARY,
     SUMMARY_ID,
     Msg,
+    check_string,
     copy_mark,
     given_marks,
     ids_of,
@@ -115,10 +116,10 @@ class ChatMemory(MemoryBase):
     ) -> None:
         # Without an agent, and said so: an exact scope is answered from an index of its own.
         self._scope = Scope(
-            tenant=_name("tenant", tenant),
-            user=_name("user_id", user_id),
+            tenant=check_string("tenant", tenant),
+            user=check_string("user_id", user_id),
             agent="",
-            session=_name("session_id", session_id),
+            session=check_string("session_id", session_id),
         )
         self.kernel = to_store(store)
         self._owned = owned or isinstance(store, str)
@@ -130,7 +131,7 @@ class ChatMemory(MemoryBase):
 
     @user_id.setter
     def user_id(self, user_id: str) -> None:
-        self._scope = msgspec.structs.replace(self._scope, user=_name("user_id", user_id))
+        self._scope = msgspec.structs.replace(self._scope, user=check_string("user_id", user_id))
 
     @property
     def session_id(self) -> str:
@@ -139,7 +140,7 @@ class ChatMemory(MemoryBase):
 
     @session_id.setter
     def session_id(self, session_id: str) -> None:
-        self._scope = msgspec.structs.replace(self._scope, session=_name("session_id", session_id))
+        self._scope = msgspec.structs.replace(self._scope, session=check_string("session_id", session_id))
 
     def _refuse_content(self, content: object) -> None:
         del content
@@ -243,9 +244,7 @@ class ChatMemory(MemoryBase):
 
     async def update_compressed_summary(self, summary: str) -> None:
         """Keep this summary with the session, in place of the one before; an empty one is none."""
-        if not isinstance(summary, str):
-            raise TypeError(f"a summary is a string; got {summary!r}"[:300])
-        await self._apply(self._summarise(summary))
+        await self._apply(self._summarise(check_string("a summary", summary)))
 
     async def compressed_summary(self) -> str:
         """The summary, or an empty string."""
@@ -342,12 +341,6 @@ class ChatMemory(MemoryBase):
 
     def _summary_query(self) -> Query:
         return Query(collection=SUMMARIES, scope=self._scope, ids=(SUMMARY_ID,))
-
-
-def _name(what: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} is a string; got {value!r}"[:300])
-    return value
 
 
 def _messages(memories: Any) -> list[Msg]:

@@ -218,6 +218,13 @@ def _content(content: Any) -> str | list[ContentBlock]:
     return cast("list[ContentBlock]", list(content))
 
 
+def check_string(what: str, value: Any) -> str:
+    """A string; what is none is TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a string; got {value!r}"[:300])
+    return value
+
+
 def mark_of(mark: Any) -> str:
     """A mark as plain text: a string, or the value of a string enum."""
     if not isinstance(mark, str):
@@ -244,8 +251,7 @@ def ids_of(msg_ids: Any) -> tuple[str, ...]:
         raise TypeError(f"msg_ids is a list of ids; got {msg_ids!r}"[:300])
     given = tuple(dict.fromkeys(msg_ids))
     for one in given:
-        if not isinstance(one, str):
-            raise TypeError(f"the id of a message is a string; got {one!r}"[:300])
+        check_string("the id of a message", one)
     return given
 
 
@@ -271,8 +277,7 @@ def copy_mark(message_id: str) -> str:
 
 def to_record(message: Msg, marks: tuple[str, ...], scope: Scope) -> Record:
     """A message as it is kept; its position in the order is the moment of this call."""
-    if not isinstance(message.id, str):
-        raise TypeError(f"the id of a message is a string; got {message.id!r}"[:300])
+    check_string("the id of a message", message.id)
     data: dict[str, Any] = {"name": message.name, "timestamp": message.timestamp}
     if message.invocation_id is not None:
         data["invocation_id"] = message.invocation_id

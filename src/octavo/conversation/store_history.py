@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from octavo.chat.messages import MESSAGES, SUMMARIES, next_position, renew
+from octavo.chat.messages import MESSAGES, SUMMARIES, check_string, next_position, renew
 from octavo.conversation.histories import BaseChatMessageHistory, State, check_count, plain_state
 from octavo.conversation.messages import (
     ROLES,
@@ -49,8 +49,7 @@ class BoundStore(Twins, Closing):
         self, url_or_store: str | Store, user_id: str, session_id: str | None, tenant: str = ""
     ) -> None:
         for name, value in (("session_id", session_id or ""), ("user_id", user_id), ("tenant", tenant)):
-            if not isinstance(value, str):
-                raise TypeError(f"{name} is a string; got {value!r}"[:300])
+            check_string(name, value)
         self._owned = isinstance(url_or_store, str)
         self._store = to_store(url_or_store)
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
@@ -103,13 +102,6 @@ class BoundStore(Twins, Closing):
         return loop
 
 
-def check_session(session_id: str) -> str:
-    """The name of one session; None, which would be all sessions of the user, is TypeError."""
-    if not isinstance(session_id, str):
-        raise TypeError(f"session_id is a string; got {session_id!r}"[:300])
-    return session_id
-
-
 B = TypeVar("B", bound=BoundStore)
 
 
@@ -139,7 +131,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
     def __init__(
         self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
     ) -> None:
-        super().__init__(url_or_store, user_id, check_session(session_id), tenant)
+        super().__init__(url_or_store, user_id, check_string("session_id", session_id), tenant)
         self.session_id = session_id
         self.user_id = user_id
         self.store = self._store

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, StoreClosed, StoreError
+from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreError
 from octavo.events.records import (
     COLLECTION,
     AgentEvent,
@@ -22,6 +22,7 @@ from octavo.events.records import (
     to_record,
 )
 from octavo.events.retention import Retention
+from octavo.kernel.codec import check_whose
 from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.kernel.ports import Searches, Store
 from octavo.kernel.terms.matches import MOST
@@ -175,11 +176,7 @@ class EventStore(BaseMemoryStore):
         and the index of words answers, however many events there are.
         """
         named = agent_name is not None or session_id is not None or user_id is not None
-        if named is bool(everyone):
-            both = ", not both" if named else ""
-            raise InvalidQuery(
-                f"whose events? give agent_name, session_id or user_id, or everyone=True{both}"
-            )
+        check_whose(named, everyone, "whose events? give agent_name, session_id or user_id")
         self.start_retention()
         asked = self._query(agent_name, session_id, user_id, text=query, newest_first=True, limit=limit)
         found = await (_with_words(self.kernel, asked) if whole_words else self.kernel.find(asked))

@@ -5,8 +5,16 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from octavo.chat.messages import MESSAGES, Msg, TextBlock, ToolResultBlock, ToolUseBlock, to_record
-from octavo.conversation.store_history import BoundStore, check_session
+from octavo.chat.messages import (
+    MESSAGES,
+    Msg,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    check_string,
+    to_record,
+)
+from octavo.conversation.store_history import BoundStore
 from octavo.kernel.model import Add, Query, Record, Remove
 from octavo.kernel.ports import Store, write_ops
 
@@ -24,7 +32,7 @@ class SessionItems(BoundStore):
     def __init__(
         self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
     ) -> None:
-        super().__init__(url_or_store, user_id, check_session(session_id), tenant)
+        super().__init__(url_or_store, user_id, check_string("session_id", session_id), tenant)
         self.session_id = session_id
         self.user_id = user_id
 
@@ -32,7 +40,7 @@ class SessionItems(BoundStore):
         """The same for another session, on the same store."""
         other = copy.copy(self)
         other.session_id = session_id
-        other._scope = msgspec.structs.replace(self._scope, session=check_session(session_id))  # noqa: SLF001 - its own class
+        other._scope = msgspec.structs.replace(self._scope, session=check_string("session_id", session_id))  # noqa: SLF001 - its own class
         return other
 
     async def _latest(self, limit: int | None) -> list[Record]:

@@ -227,6 +227,13 @@ def _shorten(value: Any) -> str:
     return repr(value[:80] if isinstance(value, str) else value)
 
 
+def check_whose(named: bool, everyone: bool, give: str) -> None:
+    """InvalidQuery for a search that belongs to nobody, or to somebody and to everyone."""
+    if named is bool(everyone):
+        both = ", not both" if named else ""
+        raise InvalidQuery(f"{give}, or everyone=True{both}")
+
+
 def check_query(query: Query) -> Query:
     """Check a query; return it with its times in UTC and without names that no record can have. Raises InvalidQuery."""
     if query.collection not in SHAPES:

@@ -11,9 +11,7 @@ from octavo.kernel.text import fold
 from octavo.layers import llm_messages
 from octavo.layers.llm_messages import ModelFact, facts_of
 from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
-from octavo.models.openai_server import OpenAIServer
-from octavo.util.secrets import mask_passwords
-from octavo.util.sync import import_aside
+from octavo.models.openai_server import OpenAIServer, RequestRefused
 from octavo.util.user_code import translate_errors
 from octavo.util.words import pluralize
 
@@ -32,7 +30,6 @@ _FORMATS: tuple[dict[str, Any], ...] = (
     {"response_format": _BY_SCHEMA},  # some take neither a temperature nor a limit
     {},
 )
-_REFUSED_REQUEST = (400, 422)  # what servers say to a parameter that they do not know
 _LONGEST_REPEATED = 4000  # characters of a useless answer that the model is shown again
 _ENDS = " .。!！,，;；:："  # no more than these: C++ is not C, and -5 is not 5
 
@@ -134,7 +131,7 @@ class ModelExtractor:
         while True:
             try:
                 answer = await self._completion(messages, _FORMATS[number])
-            except _RequestRefused:
+            except RequestRefused:
                 number += 1
                 if number == len(_FORMATS):
                     raise
@@ -143,43 +140,15 @@ class ModelExtractor:
                 return answer
 
     async def _completion(self, messages: list[dict[str, str]], form: dict[str, Any]) -> tuple[str, bool]:
-        server = self._server
-        if server.closed:
-            raise ModelError("it was closed")
-        await import_aside("openai")
-        client = server.client()
         with translate_errors("it failed"):
-            try:
-                answer = await client.chat.completions.create(model=self._model, messages=messages, **form)
-            except server.package.OpenAIError as error:
-                refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
-                raise (_RequestRefused if refused else ModelError)(
-                    self._describe_error(error)
-                ) from server.mask(error)
-            except (ValueError, TypeError) as error:  # an answer that is no JSON
-                raise ModelError(self._describe_error(error)) from error
-        choices = getattr(answer, "choices", None)
-        if not choices or getattr(choices[0], "message", None) is None:
-            raise ModelError("it answered without a message")
-        message = choices[0].message
-        if getattr(message, "refusal", None):
+            choice = await self._server.complete("it", model=self._model, messages=messages, **form)
+        if getattr(choice.message, "refusal", None):
             raise ModelError("it refused to answer")
-        finished = getattr(choices[0], "finish_reason", None)
+        finished = getattr(choice, "finish_reason", None)
         if finished == "content_filter":
             raise ModelError("its answer was filtered")
-        content = getattr(message, "content", None)
+        content = getattr(choice.message, "content", None)
         return content if isinstance(content, str) else "", finished != "length"
-
-    def _describe_error(self, error: Exception) -> str:
-        """The error in a few words, without key and password."""
-        text = self._server.mask_key(" ".join(str(error).split()))
-        own = getattr(self._server.client(), "api_key", None)  # of a client that was handed in
-        secrets = [self._server.base_url or "", f"?api_key={own}" if isinstance(own, str) else ""]
-        return f"{type(error).__name__}: {mask_passwords(text, filter(None, secrets))[:300]}"
-
-
-class _RequestRefused(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error
-    """The server would not take the request as it was spelled."""
 
 
 class DecisionMaker:

@@ -1,6 +1,5 @@
 """Reading layered memory: layers as they are or were, what answers a question, and the log."""
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -9,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery, NotFound
+from octavo.kernel.codec import check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
 from octavo.kernel.ports import Store, count_fitting, list_heads, read_page
 from octavo.layers import checking
@@ -100,20 +100,13 @@ class LayerReading:
         shared = self._begin()
         scope = self._scope(user_id, agent_id)
         owned = scope != Scope(tenant=self.tenant)
-        if owned is bool(everyone):
-            both = ", not both" if owned else ""
-            raise InvalidQuery(f"whose memories? give user_id or agent_id, or everyone=True{both}")
+        check_whose(owned, everyone, "whose memories? give user_id or agent_id")
         one = checking.optional_layer(layer)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
         hits = await shared.recall.recall(
             query, scope, top_k, max_bytes=max_bytes, collections=names, everyone=everyone
         )
-        best = max((hit.score for hit in hits), default=0.0)
-        # Recall's own scores only rank. Here the best one is how likely it is that memory holds an answer at all.
-        found = [
-            Found(memory=memory_of(hit.record), score=round(hits.presence * math.exp(hit.score - best), 4))
-            for hit in hits
-        ]
+        found = [Found(memory=memory_of(hit.record), score=hits.likelihood(hit)) for hit in hits]
         return Page(found, left_out=hits.left_out, probably_absent=hits.probably_absent)
 
     async def history(self, memory_id: str) -> list[LogEntry]:
@@ -262,8 +255,10 @@ async def _read_latest(
     what is answered is read.
     """
     layer = LAYER_OF[query.collection]
-    if at is not None:
-        query, at = _query_at(query, at)
+    if at is not None:  # what was there and alive then, as far as time can be counted
+        at = min(at, _LATEST)
+        until = at + _TICK if query.until is None else min(query.until, at + _TICK)
+        query = replace(query, until=until, alive_at=at)
     while True:
         # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
         seen: dict[str, _Seen | None] = {
@@ -285,13 +280,6 @@ async def _read_latest(
 async def records_as_of(store: Store, query: Query, at: datetime) -> list[Record]:
     """The memories of a layer that could be seen at that time, as they were then."""
     return (await _read_latest(store, replace(query, newest_first=True), at))[0]
-
-
-def _query_at(query: Query, at: datetime) -> tuple[Query, datetime]:
-    """The query about what was there and alive at that time, and the time as far as time can be counted."""
-    at = min(at, _LATEST)
-    until = at + _TICK if query.until is None else min(query.until, at + _TICK)
-    return replace(query, until=until, alive_at=at), at
 
 
 async def _first_changes(store: Store, query: Query, layer: Layer, at: datetime) -> dict[str, _Seen | None]:

@@ -74,7 +74,7 @@ class Keeper:
         self._behind = memory.behind if isinstance(memory, Memory) else memory
         self._loop: asyncio.AbstractEventLoop | None = None  # of an AsyncMemory
         self._left: deque[tuple[list[Message], list[Message], Options]] = deque()
-        self._waiting: set[futures.Future[None] | asyncio.Task[None]] = set()
+        self._waiting: set[futures.Future[None]] = set()
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._process = os.getpid()
         self._writing = asyncio.Semaphore(_AT_ONCE)
@@ -89,7 +89,7 @@ class Keeper:
         try:
             reading = self._start(self._read(question, shown, options))
             try:
-                text: str = reading.result(options.timeout_seconds)  # type: ignore[call-arg]
+                text: str = reading.result(options.timeout_seconds)
             finally:
                 reading.cancel()
         except Exception as error:  # noqa: BLE001 - the call matters more than the memory
@@ -101,14 +101,14 @@ class Keeper:
         """The same, awaited."""
         self._keep_left()
         try:
-            reading = _as_future(self._start(self._read(question, shown, options)))
+            reading = asyncio.wrap_future(self._start(self._read(question, shown, options)))
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ask
             try:
                 # Not `wait_for`, which waits without end for work that will not be cancelled.
                 done, _ = await asyncio.wait([reading], timeout=options.timeout_seconds)
                 if not done:
                     raise TimeoutError
-                text: str = await reading
+                text: str = reading.result()
             finally:
                 reading.cancel()
         except Exception as error:  # noqa: BLE001 - the call matters more than the memory
@@ -205,35 +205,28 @@ class Keeper:
     def flush(self, seconds: float = _FLUSH_SECONDS) -> bool:
         """Wait until what was said is kept; whether it is."""
         self._keep_left()
-        return not futures.wait(tuple(self._waiting), seconds).not_done  # type: ignore[arg-type]
+        return not futures.wait(tuple(self._waiting), seconds).not_done
 
     async def aflush(self, seconds: float = _FLUSH_SECONDS) -> bool:
         """The same, awaited."""
         self._keep_left()
-        waiting = [_as_future(each) for each in tuple(self._waiting)]
+        waiting = [asyncio.wrap_future(each) for each in tuple(self._waiting)]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
-
-    @property
-    def is_blocking(self) -> bool:
-        """Whether it may be used by who blocks."""
-        return self._portal is not None
 
     def close(self) -> None:
         """Close the memory that was opened for this."""
         with self.log_errors("the memory was not closed as it should be"):
             self.memory.close()
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> "futures.Future[Any] | asyncio.Task[Any]":
+    def _start(self, work: Coroutine[Any, Any, Any]) -> "futures.Future[Any]":
         if self._portal is not None:
             return self._portal.begin(work)
-        try:
+        with suppress(RuntimeError):  # no loop is running here: the one it was last used on is meant
             self._loop = asyncio.get_running_loop()
-            return self._loop.create_task(work)
-        except RuntimeError:
-            if self._loop is not None and self._loop.is_running():
-                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        if self._loop is None or not self._loop.is_running():
             work.close()  # or Python warns that it was never awaited
-            raise
+            raise RuntimeError("there is no running event loop")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @contextmanager
     def log_errors(self, what: str) -> Iterator[None]:
@@ -253,17 +246,13 @@ def _reason(error: Exception, seconds: float) -> str:
     return f"it took longer than {seconds:g} seconds" if late else describe_error(error)
 
 
-def _as_future(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":
-    return work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work)
-
-
 _keepers: "weakref.WeakSet[Keeper]" = weakref.WeakSet()
 
 
 @atexit.register
 def _flush_all() -> None:
     for keeper in tuple(_keepers):
-        if keeper.is_blocking and not keeper.flush():
+        if isinstance(keeper.memory, Memory) and not keeper.flush():
             _log.warning(
                 "the program ends, and what was said last may not be kept: it took longer than %g seconds",
                 _FLUSH_SECONDS,

@@ -4,7 +4,7 @@ Of an answer only names that the SDK's values have are read, so that any object 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -127,29 +127,12 @@ def _clip(value: object) -> str:
 # --- calls of the OpenAI SDK: the messages in one, where memory is put, and the answer, whole or in pieces
 
 
-class ModelCall(Protocol):
-    """One call, and what has come of it so far."""
-
-    kwargs: dict[str, Any]  # what the SDK is called with
-
-    def messages(self) -> list[Message]:
-        """All messages that are sent, the system's too."""
-
-    def put(self, block: str) -> None:
-        """Send what is remembered along."""
-
-    def receive(self, answer: Any) -> None:
-        """Take the whole answer."""
-
-    def receive_piece(self, event: Any) -> None:
-        """Take the next piece of a streamed answer."""
-
-    def answer(self) -> list[Message]:
-        """What was answered, as far as it was received."""
-
-
 class ChatCall:
-    """A call of `chat.completions`: a list of messages, and one message for an answer."""
+    """A call of `chat.completions`: a list of messages, and one message for an answer.
+
+    `kwargs` are what the SDK is called with, `messages` all that are sent, the system's too, and `put` sends what is
+    remembered along. `answer` is what has come of it, as far as it was received, whole or in pieces.
+    """
 
     def __init__(self, kwargs: dict[str, Any]) -> None:
         self.kwargs = kwargs
@@ -197,7 +180,7 @@ class ChatCall:
 
 
 class ResponsesCall:
-    """A call of `responses`: a text or a list of items, and a list of items for an answer."""
+    """The same for a call of `responses`: a text or a list of items, and a list of items for an answer."""
 
     def __init__(self, kwargs: dict[str, Any]) -> None:
         self.kwargs = kwargs
@@ -235,6 +218,9 @@ class ResponsesCall:
 
     def answer(self) -> list[Message]:
         return [self._items[at] for at in sorted(self._items)]
+
+
+ModelCall: TypeAlias = ChatCall | ResponsesCall
 
 
 def _get(value: Any, name: str) -> Any:

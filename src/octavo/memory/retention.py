@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.assemble import queue_folder
 from octavo.config import Settings
-from octavo.errors import Conflict, OctavoError, StoreClosed
+from octavo.errors import OctavoError, StoreClosed
 from octavo.events.retention import subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Cursor, Query, Remove, Scope
@@ -25,7 +25,6 @@ LIMITED = ("messages", "observations", "events", "turns", "log", "versions")
 DEAD_LETTERS = "dead_letters"
 EXPIRED = "expired"
 _AT_ONCE = 500  # records that one transaction removes
-_TRIES = 20  # of a removal that others overtake; what is left goes the next time
 _TICK = timedelta(microseconds=1)
 _log = logging.getLogger("octavo.memory")
 
@@ -108,34 +107,26 @@ class RetentionSweep:
         until = None if days is None else subtract_age(timedelta(days=days), self._clock())
         waiting = await self._find_waiting(tenant) if collection == "messages" else set()
         cursor: Cursor = START
-        stay = conflicts = 0  # records that were passed by, and removals in a row that others overtook
+        stay = 0  # records that were passed by
         while page := await list_heads(
             self._store, msgspec.structs.replace(all_of_it, after=cursor, limit=_AT_ONCE)
         ):
-            # Counted after the page was read: another server that prunes removes the same records first, and then the
-            # removal, which expects all of them, removes none.
+            # Counted after the page was read: another server that prunes removes the same records first, and then there are
+            # fewer too many, and of those that are chosen here none is left.
             more = 0 if most is None else (await self._store.tally(all_of_it)).total - most - stay
             old = 0 if until is None else sum(head.created_at < until for head in page)
             chosen = page[: max(more, old, 0)]
             if not chosen:
                 return
-            ids = dict.fromkeys(head.id for head in chosen if head.id not in waiting)
-            end = chosen[-1].created_at + _TICK
-            count = sum(head.id in ids and head.created_at < end for head in page)
+            gone = [head.id for head in chosen if head.id not in waiting]
             if dry_run:
-                tell(collection, count)
-            elif ids:
-                gone = msgspec.structs.replace(all_of_it, ids=tuple(ids), until=end)
-                try:
-                    await write_ops(self._store, [Remove(gone, expect=count)], queue=False)
-                except Conflict:
-                    conflicts += 1
-                    if conflicts == _TRIES:
-                        return
-                    continue
-                tell(collection, count)
-            conflicts = 0
-            stay += len(chosen) if dry_run else max(len(chosen) - count, 0)
+                tell(collection, len(gone))
+            elif gone:
+                # Of the same ids in other scopes those that are newer stay.
+                end = chosen[-1].created_at + _TICK
+                query = msgspec.structs.replace(all_of_it, ids=tuple(dict.fromkeys(gone)), until=end)
+                tell(collection, sum((await write_ops(self._store, [Remove(query)], queue=False)).counts))
+            stay += len(chosen) if dry_run else len(chosen) - len(gone)
             cursor = chosen[-1].cursor
 
     async def _find_waiting(self, tenant: str) -> set[str]:

@@ -1,7 +1,6 @@
 """One search over everything of somebody, as it is or was at a moment: facts, messages, observations, agent events, documents."""
 
 import asyncio
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -160,12 +159,8 @@ async def search(
     check_limit(limit)
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
-    best = max((hit.score for hit in found), default=0.0)
     spelled = {term: word for word in _WORD.findall(question.lower()) for term in terms(word)}
-    shown = [
-        _tell_hit(hit, found.presence * math.exp(hit.score - best), _reason(hit, found, spelled))
-        for hit in dedupe(found)
-    ]
+    shown = [_tell_hit(hit, found.likelihood(hit), _reason(hit, found, spelled)) for hit in dedupe(found)]
     return Hits(
         shown[:limit],
         probably_absent=found.probably_absent,
@@ -264,7 +259,7 @@ def _tell_hit(hit: Hit, score: float, why: str) -> MemoryHit:
     return MemoryHit(
         id=record.id,
         text=content(record.text, record.data),
-        score=round(score, 4),
+        score=score,
         why=why,
         when=record.updated_at or record.created_at,
         source=SOURCE_OF[hit.collection],

@@ -1,4 +1,4 @@
-"""A server that speaks OpenAI's protocol: its address and key, its client, its errors without the key; and its embeddings."""
+"""A server that speaks OpenAI's protocol: its address and key, its client, its answers and errors without the key; and its embeddings."""
 
 import asyncio
 import os
@@ -20,12 +20,18 @@ from octavo.models.checks import (
 )
 from octavo.models.languages import Languages, prefix_mark, prefixes_of
 from octavo.util.extras import import_extra, require_extra
+from octavo.util.secrets import mask_passwords
 from octavo.util.sync import import_aside
 from octavo.util.user_code import translate_errors
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
 _OPENAI = "https://api.openai.com/v1"
+_REFUSED_REQUEST = (400, 422)  # what servers say to a parameter that they do not know
 _BATCH_TOKENS = 100_000  # a request may have 300,000 at OpenAI, and servers at home fewer
+
+
+class RequestRefused(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error
+    """The server would not take the request as it was spelled."""
 
 
 class OpenAIServer:
@@ -91,6 +97,31 @@ class OpenAIServer:
             error.args = (self.mask_key(str(error)),)
             error.message, error.body = error.args[0], None
         return error
+
+    async def complete(self, name: str, **request: Any) -> Any:
+        """The first choice of a chat completion; whatever goes wrong is a ModelError that calls the model by this name."""
+        if self.closed:
+            raise ModelError(f"{name} was closed; make another")
+        await import_aside("openai")
+        try:
+            answer = await self.client().chat.completions.create(**request)
+        except self.package.OpenAIError as error:
+            refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
+            told = self._describe(name, error)
+            raise (RequestRefused if refused else ModelError)(told) from self.mask(error)
+        except (ValueError, TypeError) as error:  # an answer that is no JSON, or an option that nobody knows
+            raise ModelError(self._describe(name, error)) from error
+        choices = getattr(answer, "choices", None)
+        if not choices or getattr(choices[0], "message", None) is None:
+            raise ModelError(f"{name} answered without a message: {self.mask_key(repr(answer))[:200]}")
+        return choices[0]
+
+    def _describe(self, name: str, error: Exception) -> str:
+        """What went wrong in a few words, without key and password."""
+        told = self.mask_key(" ".join(str(error).split()))
+        own = getattr(self.client(), "api_key", None)  # of a client that was handed in
+        secrets = [self.base_url or "", f"?api_key={own}" if isinstance(own, str) else ""]
+        return f"{name} failed: {type(error).__name__}: {mask_passwords(told, filter(None, secrets))[:500]}"
 
     async def close(self) -> None:
         """Close the client, unless it was handed in; a second call does nothing."""

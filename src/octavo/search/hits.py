@@ -1,5 +1,6 @@
 """What recall answers: hits with their reasons, and recalled text as one fenced block for a prompt."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -87,6 +88,11 @@ class Recalled(list[Hit]):
     def probably_absent(self) -> bool:
         """Whether memory probably holds no answer: the hits are then the least bad ones."""
         return self.presence < ABSENT
+
+    def likelihood(self, hit: Hit) -> float:
+        """How likely a hit is to answer: the best one as likely as it is that there is an answer. Scores only rank."""
+        best = max((each.score for each in self), default=0.0)
+        return round(self.presence * math.exp(hit.score - best), 4)
 
 
 # --- a search over everything of somebody

@@ -12,7 +12,7 @@ import msgspec
 from octavo.assemble import Assembled
 from octavo.erasing.certificate import watch_erasures
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
-from octavo.kernel.codec import check_query, is_answerable
+from octavo.kernel.codec import check_query, check_whose, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Queues, WriteStatus, count_fitting, read_page, write_ops
@@ -233,9 +233,7 @@ class AsyncMemoryService:
         self, session_key: str | None, user_id: str | None, everyone: bool
     ) -> tuple[Scope, Filters]:
         named = session_key is not None or user_id is not None
-        if named is bool(everyone):
-            both = ", not both" if named else ""
-            raise InvalidQuery(f"whose events? give a session_key or a user_id, or everyone=True{both}")
+        check_whose(named, everyone, "whose events? give a session_key or a user_id")
         if session_key is not None:
             return self._scope(session_key, user_id), {"collections": (EVENTS,)}
         filters: Filters = {"collections": (EVENTS, "configs", "knowledge")}

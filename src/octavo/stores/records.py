@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from sortedcontainers import SortedList
+from sortedcontainers import SortedList, SortedSet
 
 from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import NameCount, Query, Rank, Scope, ScopePart, Tally
@@ -88,6 +88,7 @@ class CollectionIndex:
         self._orders: dict[Axis, _Order] = {}
         # By scope key, of its axes: found once, not for every record.
         self._orders_of: dict[str, list[_Order]] = {}
+        self._names: dict[tuple[str, str], SortedSet[str]] = {}  # by part and tenant: who has an order
         self._ends: dict[str, SortedList[tuple[datetime, Rank]]] = {}  # by tenant: when records end
         self.terms: TermIndex | None = None  # from the first search on
 
@@ -131,6 +132,11 @@ class CollectionIndex:
             order.remove(sealed)
             if not order.ranks:
                 del self._orders[axis]
+                if axis[0] in _PARTS:
+                    names = self._names[axis[0], axis[1]]
+                    names.remove(axis[2])
+                    if not names:
+                        del self._names[axis[0], axis[1]]
                 if axis[0] == "scope_key":
                     del self._orders_of[sealed.scope_key]
         if sealed.expires_at is not None:
@@ -158,6 +164,9 @@ class CollectionIndex:
         order = self._orders.get(axis)
         if order is None:
             order = self._orders[axis] = _Order()
+            if axis[0] in _PARTS:
+                names: SortedSet[str] = self._names.setdefault((axis[0], axis[1]), SortedSet())
+                names.add(axis[2])
         return order
 
     # --- answers
@@ -197,10 +206,18 @@ class CollectionIndex:
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
     def names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
-        """Who is named within a scope, from a name on."""
-        found = self.find(msgspec.structs.replace(query, limit=None))
-        counted = NameCount.of(part, found)  # type: ignore[arg-type]
-        return [one for one in counted if one.name > after][: query.limit]
+        """Who is named within a scope, from a name on; from the orders when the scope is all of a tenant."""
+        scope = query.scope
+        if scope != Scope(tenant=scope.tenant):
+            found = self.find(msgspec.structs.replace(query, limit=None))
+            counted = NameCount.of(part, found)  # type: ignore[arg-type]
+            return [one for one in counted if one.name > after][: query.limit]
+        known = self._names.get((part, scope.tenant), SortedSet()).irange(after, inclusive=(False, False))
+        counted = []
+        for name in itertools.islice(known, query.limit):
+            ranks = self._orders[part, scope.tenant, name].ranks
+            counted.append(NameCount(name=name, total=len(ranks), first=ranks[0][0], last=ranks[-1][0]))
+        return counted
 
     def row(self, rank: Rank) -> StoredRecord:
         """The record of this rank, which is kept."""

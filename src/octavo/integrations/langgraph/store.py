@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import math
 import operator
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -213,9 +212,8 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         found = await self._recall.answer(
             op.query, await self._queries_below(op.namespace_prefix), wanted, explain=True
         )
-        best = max((hit.score for hit in found), default=0.0)
         return [
-            (hit.record, round(found.presence * math.exp(hit.score - best), 4))
+            (hit.record, found.likelihood(hit))
             for hit in found
             if self._is_meant(hit.record, op) and (found.overview or _answers(hit))
         ]
