@@ -52,6 +52,8 @@ def test_a_question_asks_about_the_person_or_somebody_else(question, own):
         ("安然住单位宿舍", OTHER),
         ("偶尔也想住海边", OWN),
         ("房子住着挺舒服", OWN),
+        ("Tom (my husband) works nights", OTHER),
+        ("Rosa, my wife, keeps the books", OTHER),
     ],
 )
 def test_a_text_tells_of_the_person_or_somebody_else(text, subject):

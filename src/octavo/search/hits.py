@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from octavo.errors import InvalidQuery
-from octavo.kernel.model import Record
+from octavo.kernel.model import Record, check_count
 from octavo.kernel.text import content
 from octavo.util.patterns import lazy_pattern
 
@@ -179,8 +178,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 def fenced(hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) -> Context:
     """The best hits that fit, best first; a text that does not fit whole is cut, and says so with an ellipsis."""
-    if not isinstance(max_tokens, int) or max_tokens < 0:
-        raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
+    check_count(max_tokens, "max_tokens must be a number, 0 or more")
     fence = fence_for(_head(hit) + _body(hit) for hit in hits)
     entries: list[str] = []
     sources: list[Source] = []

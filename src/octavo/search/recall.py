@@ -348,7 +348,7 @@ def _describe(seen: Span, text: str, asked: Sequence[Query], hits: list[Hit]) ->
 
 
 def _checked(limit: int) -> int:
-    if not isinstance(limit, int) or not 0 <= limit <= MOST_HITS:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit <= MOST_HITS:
         raise InvalidQuery(f"limit must be a number between 0 and {MOST_HITS}; got {limit!r}")
     return limit
 

@@ -69,9 +69,9 @@ _OTHER_FIRST = lazy_pattern(
     rf"|\W*(?:但|而|不过|对了|其实|现在|今天|昨天|明天|上周|上个月|去年)*(?:{_ME}?(?:家里?|[\u4e00-\u9fff]{{2}}的)?的?(?:{_PEOPLE_CHINESE})|[他她它])",
     re.IGNORECASE,
 )
-# "Inés lives in Brixton", "Pearl's dog", and not "Moved to Leeds".
+# "Inés lives in Brixton", "Tom (my husband) works nights", "Pearl's dog", and not "Moved to Leeds".
 _NAME_FIRST = lazy_pattern(
-    r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?(?!(?:Run|Use|Take|Put|Make|Keep|Send|Check|Add|Set|Get|Buy|Bring|Avoid|Write|Read|Book|Try|Give|Move|Open|Close|Push|Start|Stop)\b)([A-ZÀ-Ý][\w-]+)"
+    r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?(?!(?:Run|Use|Take|Put|Make|Keep|Send|Check|Add|Set|Get|Buy|Bring|Avoid|Write|Read|Book|Try|Give|Move|Open|Close|Push|Start|Stop)\b)([A-ZÀ-Ý][\w-]+)(?:\s?\([^()]{1,40}\)|,\s(?:my|our)\s[\w-]+(?:\s[\w-]+)?,)?"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
 # What only people do.
