@@ -16,6 +16,7 @@ import pytest
 
 from octavo.kernel.terms import matching
 from octavo.testing import StoreContract
+from rotation import in_turn, taking_turns
 from sampled import FULL
 from servers import Remote, Shared, Unavailable, fresh
 from servers.verdict import NOT_TESTED, give_up, in_ci
@@ -78,21 +79,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With --quick, leave out what needs a server and what is long by its nature; at full length, `make torture` has more to run."""
+    """With --quick, leave out what needs a server and what is long by its nature; at full length, `make torture` has more to run.
+
+    Whoever names files, as in `pytest tests/chat/test_compress.py`, runs them on all stores.
+    """
+    left_out: set[pytest.Item] = set()
     if FULL:
+        parts = taking_turns(items)
         for item in items:
-            if _LONGER.intersection(item.nodeid.partition("[")[0].split("::")):
+            if item in parts or _LONGER.intersection(item.nodeid.partition("[")[0].split("::")):
                 item.add_marker(pytest.mark.torture)
-    if config.getoption("--quick"):
+    elif config.getoption("--quick"):
         left_out = {
             item
             for item in items
             if item.get_closest_marker("torture")
             or any(word in item.nodeid.lower() for word in _NEEDS_SERVER)
         }
-        config.hook.pytest_deselected(items=[*left_out])
-        items[:] = [item for item in items if item not in left_out]
+    elif not any(".py" in argument for argument in config.args):
+        left_out = in_turn(items) | {item for item in items if _is_only_torture(item)}
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = [item for item in items if item not in left_out]
     begin_with_the_longest(items)
+
+
+def _is_only_torture(item: pytest.Item) -> bool:
+    return any(mark.kwargs.get("only") for mark in item.iter_markers("torture"))
 
 
 def begin_with_the_longest(items: list[pytest.Item]) -> None:

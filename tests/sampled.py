@@ -9,6 +9,15 @@ import pytest
 #: Whether what is long by its nature runs at full length, as `make torture` has it.
 FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 
+#: On a test that is left to `make torture`, since it takes long and what it promises is seen from near by a shorter one.
+only_torture = pytest.mark.torture(only=True)
+
+
+def some_of(values: Iterable[Any], share: int) -> list[Any]:
+    """For the `params` of a fixture, as `sampled` is for the values of a test."""
+    values = list(values)
+    return [pytest.param(value, marks=pytest.mark.torture) for value in values] if FULL else values[::share]
+
 
 def sampled(
     names: str | tuple[str, ...], values: Iterable[Any], share: int, **more: Any

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from octavo.chat import ChatMemory, Msg
+from sampled import sampled
+
+pytestmark = pytest.mark.every_store
 
 CHILD = Path(__file__).with_name("chat_child.py")
 ADDED = 40
@@ -75,7 +78,7 @@ async def test_everything_at_once(place):
     assert (await memory.compressed_summary()).startswith("summary ")
 
 
-@pytest.mark.parametrize("kind", ["file", "sqlite", "postgres", "mysql", "redis"])
+@sampled("kind", ["file", "sqlite", "postgres", "mysql", "redis"], share=2)
 async def test_four_processes(kind, tmp_path, fresh_url):
     """Four processes on one session: everything is there once, and all of them end up with one order."""
     url = {"file": f"file://{tmp_path}/chat", "sqlite": f"sqlite:///{tmp_path}/chat.db"}.get(

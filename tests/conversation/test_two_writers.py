@@ -17,6 +17,8 @@ from octavo.conversation import (
 )
 from octavo.wraps import Wrap
 
+pytestmark = pytest.mark.every_store
+
 STORES = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 ROUNDS = 20
 QUEUE = {"backoff": (0.01, 0.05), "timeout": 2.0}

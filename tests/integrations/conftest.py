@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from environment import as_here, prepared
 
+from sampled import FULL, some_of
 from servers import fresh
 
 #: Every version is pinned, as in requirements.lock; what Octavo itself needs has the version that is installed here.
@@ -39,7 +40,9 @@ def framework_url(request, server_url, tmp_path_factory):
 
 
 def pytest_generate_tests(metafunc):
-    """On every kind of store, or on those that the module names."""
+    """In memory and on one store more, which is another one for each framework; with `make torture` on all."""
     if "framework_url" in metafunc.fixturenames:
-        kinds = getattr(metafunc.module, "KINDS", KINDS)
+        modules = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py"))
+        turn = 1 + modules.index(metafunc.module.__name__) % (len(KINDS) - 1)
+        kinds = some_of(KINDS, share=1) if FULL else (KINDS[0], KINDS[turn])
         metafunc.parametrize("framework_url", kinds, indirect=True, scope="module")

@@ -17,6 +17,8 @@ from octavo.wraps import Wrap
 from sampled import sampled
 from serving import LASTING, url_of
 
+pytestmark = pytest.mark.every_store
+
 CHILD = Path(__file__).with_name("layers_child.py")
 LIN = {"user_id": "lin"}
 
@@ -159,7 +161,7 @@ def run_together(child, *arguments):
     return [int(told) for told, _ in answers]
 
 
-@pytest.mark.parametrize("kind", LASTING)
+@sampled("kind", LASTING[::-1], share=2)
 async def test_two_processes(kind, tmp_path, fresh_url, size):
     """Two processes revise, forget and undo one memory; every change that one of them made is one row."""
     url = url_of(kind, tmp_path, fresh_url)

@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from memories import Recall, ids, inside, keep, note
 from octavo import Query, Remove
+
+pytestmark = pytest.mark.every_store
 
 WRITERS, EACH = 20, 8
 

@@ -18,6 +18,8 @@ from servers import fresh, running
 from servers.mysql import _execute as in_mysql
 from servers.postgres import _execute as in_postgres
 
+pytestmark = pytest.mark.every_store
+
 USER = "/memory/user/lin"
 TENANT = "default"
 

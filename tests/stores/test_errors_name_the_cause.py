@@ -29,6 +29,8 @@ from octavo.util import file_modes
 from octavo.util.words import pluralize
 from servers.verdict import NOT_TESTED
 
+pytestmark = pytest.mark.every_store
+
 NOWHERE = "no-such-host.invalid"  # by RFC 6761 nobody ever has it
 SAID = Observation(ObservationType.MESSAGE, MessagePayload("hello"))
 

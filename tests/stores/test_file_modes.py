@@ -26,6 +26,8 @@ from octavo.kernel.ports import Entry
 from octavo.service.vault import Vault
 from octavo.wraps.journal import Spool, Waiting
 
+pytestmark = pytest.mark.every_store
+
 def record(n, text="hello"):
     return Record(collection="messages", id=f"m{n}", scope=Scope(session=f"s{n}"), text=text)
 

@@ -8,6 +8,8 @@ import pytest
 from octavo import Query, open_store
 from octavo.stores.sql.statements import Fetch
 
+pytestmark = pytest.mark.every_store
+
 ENDLESS = {
     "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1e9) SELECT COUNT(*) FROM n",
     "postgres": "SELECT pg_sleep(600)",

@@ -8,6 +8,8 @@ from octavo import Add, Query, Record, open_store
 from octavo.stores.sql import drivers
 from octavo.stores.sql.statements import Do, Fetch
 
+pytestmark = pytest.mark.every_store
+
 ALL = Query(collection="messages")
 WHO = {"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
 KILL = {"postgres": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}

@@ -20,6 +20,7 @@ from octavo.stores.sql.reading import find
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Do, Fetch
 
+pytestmark = pytest.mark.every_store
 SCHEMAS = Path(__file__).with_name("schema_1")
 DOCUMENTED = {
     "agent_events": {"event_id", "agent_name", "session_id", "event_type", "timestamp", "data", "metadata"},

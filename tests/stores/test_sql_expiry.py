@@ -10,6 +10,8 @@ from octavo.stores.sql.compile import READ, count, select
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Fetch
 
+pytestmark = pytest.mark.every_store
+
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 ENDED = Query(collection="episodes", expired_at=NOON, limit=100)
 

@@ -6,6 +6,8 @@ import pytest
 
 from octavo import Add, Change, Query, Record, Scope, open_store
 
+pytestmark = pytest.mark.every_store
+
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql"])
 async def test_what_waits(kind, tmp_path, request):

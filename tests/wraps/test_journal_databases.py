@@ -14,6 +14,8 @@ from octavo.wraps import Deduped, Journal
 from octavo.wraps.journal import inspect
 from servers import running
 
+pytestmark = pytest.mark.every_store
+
 BACKOFF = (0.01, 0.1)
 
 

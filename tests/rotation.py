@@ -1,0 +1,83 @@
+"""Which stores a test runs on: in `make test` a third of those it is written for, in turn, and in `make torture` the others."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from math import ceil
+
+import pytest
+
+from once_more import OnceMore
+
+_STORES = {"memory", "file", "sqlite", "postgres", "mysql", "redis"}
+#: Folders in which it is the stores that are tested, or what is said about each.
+_WHOLE = {
+    "cli",
+    "clusters",
+    "config",
+    "contract",
+    "deploy",
+    "docs",
+    "erasing",
+    "integrations",
+    "torture",
+    "unit",
+}
+_SHARE = 3
+
+
+def in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """What `make test` leaves out: the first test of a folder runs on the first stores, the next on those after them.
+
+    So three tests one after the other run on every store. Where a store may differ in a way that only this very test
+    sees, as in a race, the file says `pytestmark = pytest.mark.every_store`, and is left whole.
+    """
+    return {item for calls, run in _turns(items) for item in calls if item not in run}
+
+
+def taking_turns(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """All calls of the tests of which `make test` runs a part: what `make torture` runs."""
+    return {item for calls, run in _turns(items) if len(run) < len(calls) for item in calls}
+
+
+def _turns(items: Iterable[pytest.Item]) -> Iterator[tuple[list[pytest.Item], list[pytest.Item]]]:
+    """The calls of each test, one for each store, and those whose turn it is."""
+    folders: dict[object, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    for test, item in (*_by_parameter(items), *_by_class(items)):
+        folders[item.path.parent][test].append(item)
+    for tests in folders.values():
+        for number, calls in enumerate(tests.values()):
+            share = ceil(len(calls) / _SHARE)
+            yield calls, [calls[(number * share + n) % len(calls)] for n in range(share)]
+
+
+def _by_parameter(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest.Item]]:
+    """Tests with a parameter that names stores, as `memory` or `session-sqlite` does."""
+    ours = [item for item in items if hasattr(item, "callspec") and not _stays_whole(item)]
+    named: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for item in ours:
+        for parameter, value in item.callspec.params.items():
+            if isinstance(value, str):
+                named[_function(item), parameter] |= _STORES.intersection(value.split("-"))
+    for item in ours:
+        for parameter in item.callspec.params:
+            if len(named[_function(item), parameter]) > 1:
+                # The same object with each store; it may be a megabyte of text, so it is not compared.
+                others = ((key, id(value)) for key, value in item.callspec.params.items() if key != parameter)
+                yield (_function(item), *others), item
+                break
+
+
+def _by_class(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest.Item]]:
+    """Stores opened in another way: all run the generated programs."""
+    for item in items:
+        if item.cls and issubclass(item.cls, OnceMore) and not item.name.endswith("_agree"):
+            yield (item.path, item.name), item
+
+
+def _stays_whole(item: pytest.Item) -> bool:
+    folders = item.nodeid.partition("::")[0].split("/")
+    return bool(_WHOLE.intersection(folders) or item.get_closest_marker("every_store"))
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
