@@ -6,6 +6,7 @@ the document's own.
 
 # ruff: noqa: DTZ005 - the document's own lines stay as they are
 
+import json
 from datetime import datetime, timedelta
 
 import pytest
@@ -70,7 +71,11 @@ async def test_file_store(tmp_path):
     # ---
     # fmt: on
     await works(agent)
-    assert (tmp_path / "agent_memory" / f"session_{agent.context.session_id}.jsonl").exists()
+    # The documented organisation and format of the files.
+    text = (tmp_path / "agent_memory" / f"session_{agent.context.session_id}.jsonl").read_text()
+    told = [json.loads(line) for line in text.splitlines()]
+    assert [event["event_type"] for event in told] == ["agent_init", "user_message", "model_response"]
+    assert text.startswith(f'{{"event_id":"{told[0]["event_id"]}","agent_name":"agent",')
 
 
 async def test_sqlite_store(tmp_path):
@@ -86,7 +91,7 @@ async def test_sqlite_store(tmp_path):
     # ---
     # fmt: on
     await works(agent)
-    assert (tmp_path / "agent_memory.db").exists()
+    assert (tmp_path / "agent_memory.db").is_file()
     await works(
         Agent.create(
             name="agent",
@@ -94,6 +99,7 @@ async def test_sqlite_store(tmp_path):
             memory_store=SQLiteMemoryStore(config={"db_path": ":memory:"}),
         )
     )
+    assert not (tmp_path / ":memory:").exists()
 
 
 async def test_mysql_store(server_config):

@@ -17,6 +17,8 @@ from octavo import (
     AgentEvent,
     BaseMemoryStore,
     EventType,
+    InMemoryMemoryStore,
+    migrate,
 )
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
@@ -219,7 +221,7 @@ async def test_a_store_of_ones_own(tmp_path):
 
 
 async def test_the_bare_class_of_the_document():
-    """Even as it stands, with methods that do nothing, it does not break an agent."""
+    """Even as it stands, with methods that do nothing, it does no harm: to an agent, or as an end of a migration."""
 
     class CustomMemoryStore(BaseMemoryStore):
         async def initialize(self):
@@ -249,3 +251,7 @@ async def test_the_bare_class_of_the_document():
     assert (await agent.run("Hello!", session_id="named"))["success"] is True
     assert not await agent.get_memory()
     await agent.aclose()
+    assert (await migrate(CustomMemoryStore(), InMemoryMemoryStore())).read == 0
+    async with InMemoryMemoryStore() as source:
+        await source.store(AgentEvent())
+        assert (await migrate(source, CustomMemoryStore())).read == 1

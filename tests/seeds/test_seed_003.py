@@ -250,26 +250,6 @@ def test_agents_alike(curl):
     assert curl.one("查询分层记忆", 0, user="twin")["count"] == 0
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"content": "a", "memory_layer": "other"},
-        {"content": ""},
-        {"content": "   "},
-        {},
-        {"content": "a", "memory_layer": "profile", "category": "meeting"},
-        {"content": "a", "expiry_date": "soon"},
-    ],
-)
-def test_what_is_refused(curl, body):
-    """422 with a sentence, and nothing is kept."""
-    answer = curl.post("nobody", **body)
-    assert answer.status_code == 422
-    assert isinstance(answer.json()["detail"], str)
-    assert curl.one("查询分层记忆", 0, user="nobody")["count"] == 0
-    assert curl.one("查询分层记忆", 1, user="nobody")["count"] == 0
-
-
 @pytest.mark.parametrize("asked", ["limit=-1", "limit=many", "limit="])
 def test_a_limit_that_is_none(curl, asked):
     for path in ("/memory/user/nobody/events", "/memory/user/nobody/profile", "/memory/any/logs"):

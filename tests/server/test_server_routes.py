@@ -37,12 +37,6 @@ def test_a_memory_is_kept_as_it_stands(client):
     assert (events["layer"], events["count"], events["memories"][0]["id"]) == ("event", 1, other["id"])
 
 
-def test_agents_have_memories_too(client):
-    posted(client, "/memory/agent/planner", content="Prefers short answers", memory_layer="profile")
-    assert client.get("/memory/agent/planner/profile").json()["agent_id"] == "planner"
-    assert client.get("/memory/user/planner/profile").json()["count"] == 0
-
-
 def test_a_text_is_split_into_facts(client):
     text = "用户今天告诉我他是一名软件工程师，毕业于北京大学。他下午参加了技术分享会。"
     made = posted(client, content=text, auto_extract=True)
@@ -93,18 +87,6 @@ def test_forget(client):
     assert rows["logs"][0]["reason"] == "不再需要"
     assert client.get(f"/memory/{made['id']}/logs?limit=1").json()["logs"][0]["action"] == "delete"
     assert client.get(f"{USER}/logs?action=insert").json()["count"] == 1
-
-
-def test_another_owner_or_layer_is_not_found(client):
-    made = posted(client, content=CAREER, memory_layer="profile")
-    for path in (
-        f"/memory/user/other/profile/{made['id']}",
-        f"/memory/agent/user123/profile/{made['id']}",
-        f"{USER}/event/{made['id']}",
-    ):
-        assert client.put(path, json={"content": "x"}).status_code == 404
-        assert client.delete(path).status_code == 404
-    assert client.get(f"/memory/{made['id']}").json()["version"] == 1
 
 
 def test_expiry(client):
