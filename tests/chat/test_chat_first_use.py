@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from octavo import Add, Change, InvalidRecord, Query, Record, Scope
 from octavo.chat import AsyncSQLAlchemyMemory, Msg
 from octavo.stores.sql import SQLAlchemyStore
+from sampled import sampled, some_of
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "AUTOCOMMIT")
 ON = {
@@ -37,7 +38,9 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.fixture(params=[(driver, level) for driver in ON for level in ON[driver]], ids="-".join)
+@pytest.fixture(
+    params=some_of(((driver, level) for driver in ON for level in ON[driver]), share=3), ids="-".join
+)
 def emptied(request, fresh_url):
     """The address of a database for SQLAlchemy, an isolation level, and what makes the database empty again."""
     driver, level = request.param
@@ -81,7 +84,7 @@ async def test_eight_memories_make_the_tables_once(emptied, size):
             await engine.dispose()
 
 
-@pytest.mark.parametrize("driver", ON)
+@sampled("driver", ON, share=2)
 async def test_four_processes_make_the_tables_once(driver, fresh_url, size):
     """Four processes that use one empty database at the same moment all keep their first message, at every isolation level."""
     url, empty = emptied_on(driver, fresh_url)

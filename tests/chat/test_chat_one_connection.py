@@ -12,6 +12,7 @@ from octavo import Query, StoreUnavailable
 from octavo.chat import AsyncSQLAlchemyMemory, Msg
 from octavo.stores.sql import SQLAlchemyStore, indexing
 from octavo.stores.sql.drivers import sqlalchemy
+from sampled import some_of
 
 
 class PerThread(SingletonThreadPool):
@@ -29,7 +30,7 @@ POOLS = {
 }
 
 
-@pytest.fixture(params=POOLS)
+@pytest.fixture(params=some_of(POOLS, share=2))
 def opened(request, tmp_path):
     """Makes engines with one connection, each on an empty database."""
     place, options = POOLS[request.param]

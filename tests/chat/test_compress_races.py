@@ -10,6 +10,7 @@ from compressing_child import CONFIG, NUMBER, remembering
 
 from octavo.chat import InMemoryMemory, Msg, compression
 from octavo.chat.compression import COMPRESSED, compress
+from sampled import sampled
 
 CHILD = Path(__file__).with_name("compressing_child.py")
 
@@ -61,7 +62,7 @@ async def test_many_at_once(place):
     assert await memories[0].size() == len(said)
 
 
-@pytest.mark.parametrize("place", ["file", "sqlite", "postgres", "redis"], indirect=True)
+@sampled("place", ["sqlite", "file", "redis", "postgres"], share=2, indirect=True)
 async def test_four_processes(place, size):
     """Four processes talk in one session and compress it; nothing is forgotten and no claim is left."""
     memory = await place.memory(session="race")

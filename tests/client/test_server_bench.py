@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sampled import only_torture
+
 ROOT = Path(__file__).parents[2]
 
 
+@only_torture
 def test_it_prints_a_line_for_each_server(tmp_path):
     """Every kind of request, to the bare endpoints and to a small and a larger table, and nothing is left behind."""
     command = [sys.executable, "-W", "error", "-m", "bench", "--server", "--quick", "--markdown", "--results", str(tmp_path)]  # fmt: skip

@@ -4,12 +4,13 @@ import pytest
 from cluster_load import FULL, survive, times
 from patroni_cluster import PatroniCluster
 
+from sampled import only_torture
 from servers import fresh
 
 OPTIONS = "timeout=3&pool_size=5"
 
 
-@pytest.mark.torture
+@only_torture
 @pytest.mark.timeout(2700)
 async def test_the_primary_fails(tmp_path, size, capsys):
     """Killed, paused or cut off: writes go on at the standby that had all of them."""

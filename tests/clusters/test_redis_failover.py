@@ -11,6 +11,7 @@ from redis_cluster import RedisCluster
 
 from octavo.stores.redis import RedisStore
 from octavo.stores.redis.layout import KeyLayout
+from sampled import only_torture
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def cluster():
         yield cluster
 
 
-@pytest.mark.torture
+@only_torture
 @pytest.mark.timeout(2700)
 async def test_the_primary_of_a_tenant_fails(cluster, size, capsys):
     """Killed or paused: writes go on at its replica, and what is lost is from the last moments before the fault."""

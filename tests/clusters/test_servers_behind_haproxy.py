@@ -16,9 +16,11 @@ from octavo import Add, Query, Record, Scope, open_store
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import Keys
 from octavo.stores.sql import migrations
+from sampled import only_torture
 from servers import fresh
 from servers.aside import run_aside
 
+pytestmark = only_torture
 SCHEMA_1 = Path(__file__).parents[1] / "stores" / "schema_1" / "postgresql.sql"
 KEPT = 50
 ENV = {
@@ -115,7 +117,6 @@ async def _versions(url):
         return {row["name"]: row["version"] for row in rows}
 
 
-@pytest.mark.torture
 @pytest.mark.timeout(2700)
 @pytest.mark.skipif(not FULL, reason="replaces servers one by one, which takes minutes: by make torture only")
 async def test_a_rolling_upgrade(fleet, key, database, monkeypatch, capsys):

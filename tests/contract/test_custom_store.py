@@ -9,10 +9,10 @@ import pytest
 from documented import blocks, list_store
 from octavo import Add, Query, Record, open_store
 from octavo.errors import ConfigError
-from octavo.testing import StoreContract
+from once_more import OnceMore
 
 
-class TestListStore(StoreContract):
+class TestListStore(OnceMore):
     async def open(self):
         return list_store().ListStore()
 

@@ -6,13 +6,16 @@ import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.testing.processes import run_crowd
+from sampled import FULL
 from servers import KINDS
 
 HERE = Scope(tenant="t")
-PLACES = ("file", "file?per_session=false", "file?format=json", "sqlite", *KINDS)
+PLACES = ("file", "sqlite", *KINDS)
+#: The file store in its other ways, as part of `make torture`.
+OTHERWISE = ("file?per_session=false", "file?format=json") if FULL else ()
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=[*PLACES, *(pytest.param(place, marks=pytest.mark.torture) for place in OTHERWISE)])
 def empty(request, tmp_path):
     """The URL of a place where nothing has ever been."""
     kind, _, options = request.param.partition("?")

@@ -10,6 +10,7 @@ from killed_writer import BATCH, BOARD
 
 from octavo import Query, Scope, open_store
 from octavo.testing.processes import next_line, start_child, stop_children
+from sampled import sampled
 
 PLACES = {
     "sqlite": "sqlite:///{folder}/records.db",
@@ -36,7 +37,7 @@ async def killed_after(url, tenant, acknowledged, pause):
 
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("place", PLACES)
+@sampled("place", PLACES, share=2)
 async def test_killed_writers_lose_nothing(place, tmp_path, size):
     """Every acknowledged batch is kept once, none is half kept, and the next process opens the store as if nothing happened."""
     url = PLACES[place].format(folder=tmp_path)

@@ -8,16 +8,19 @@ from pages import ROOT, reader
 from octavo import AsyncMemory, Memory
 from octavo.memory import SOURCES
 from octavo.memory.context import SHARES
+from sampled import sampled
 
-pytestmark = pytest.mark.parametrize("page", ["docs/front-door.md", "docs/zh/front-door.md"])
+PAGES = ["docs/front-door.md", "docs/zh/front-door.md"]
 
 
+@sampled("page", PAGES, share=2)
 def test_every_block(page, tmp_path):
     with reader(tmp_path) as somebody:
         somebody.read(ROOT / page)
     assert somebody.ran == ["python", "output"] * 6
 
 
+@pytest.mark.parametrize("page", PAGES)
 def test_every_name(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for name, _ in inspect.getmembers(AsyncMemory, inspect.isfunction):

@@ -21,6 +21,7 @@ from pages import ROOT, blocks
 
 from octavo.config import load_settings
 from running_server import octavo_serves
+from sampled import only_torture
 from servers import Unavailable, binaries, debian, fresh
 from servers.proxies import PROXIES, Nginx
 
@@ -342,6 +343,7 @@ def test_the_unit_is_at_home_where_its_state_is():
     assert unit["WorkingDirectory"] == f"/var/lib/{unit['StateDirectory']}"
 
 
+@only_torture
 def test_the_unit_stops_in_time(tmp_path, database):
     """All its processes are told at once, while a caller is still connected; nobody complains, and what was written stays."""
     installed = Installed(tmp_path, database)

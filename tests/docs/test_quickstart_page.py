@@ -6,9 +6,12 @@ import tomllib
 import pytest
 from pages import ROOT, reader
 
-pytestmark = pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/zh/quickstart.md"])
+from sampled import sampled
+
+PAGES = ["docs/quickstart.md", "docs/zh/quickstart.md"]
 
 
+@sampled("page", PAGES, share=2)
 def test_every_block(page, tmp_path):
     with reader(tmp_path) as somebody:
         somebody.read(ROOT / page)
@@ -17,6 +20,7 @@ def test_every_block(page, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("page", PAGES)
 def test_every_extra(page):
     """Each extra of the package is in the table, but the one for those who work on it."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

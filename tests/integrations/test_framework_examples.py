@@ -4,6 +4,8 @@ import pytest
 from environment import ROOT, prepared, ran_warm
 from test_agentscope import REQUIREMENTS
 
+from sampled import sampled
+
 EXAMPLES = ROOT / "examples"
 SHOWN = {
     "openai_agents_session": """\
@@ -81,7 +83,7 @@ bob: Who is my dentist?
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@sampled("name", SHOWN, share=2)
 def test_what_it_prints(name, frameworks, tmp_path):
     """And it leaves nothing behind."""
     assert ran_warm(frameworks, EXAMPLES / f"{name}.py", cwd=tmp_path) == SHOWN[name]

@@ -113,7 +113,7 @@ async def answered(official, seed):
     return _answered[seed]
 
 
-@sampled(("store", "seed"), itertools.product(KINDS, range(5)), share=2, indirect=["store"])
+@sampled(("store", "seed"), itertools.product(KINDS, range(5)), share=4, indirect=["store"])
 async def test_equal_answers(memory, official, connect, seed):
     """Call by call: what is answered to programs, what is shown to models, and that both refuse the same."""
     async with connect(memory, toolset="graph") as ours:

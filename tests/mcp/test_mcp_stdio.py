@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from octavo import AsyncMemory, Scope, open_store
 from octavo.mcp.graph import Entity, Graph
+from sampled import only_torture, sampled
 from serving import LASTING, url_of
 
 COMMAND = (sys.executable, "-m", "octavo", "mcp")
@@ -52,6 +53,7 @@ async def test_a_conversation(url):
         assert [fact.content for fact in await memory.get_all()] == ["The user lives in Rome"]
 
 
+@only_torture
 async def test_fastmcps_client(url):
     """Another client than the SDK's, which has a protocol of its own hand."""
     from fastmcp import Client as FastClient
@@ -131,6 +133,7 @@ def test_the_sdk_is_imported_by_nobody_else():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@only_torture
 def test_what_it_takes_to_start(url, record_property):
     """Measured, not asserted: the CPU beside importing the SDK, 0.35 s on an idle machine."""
 
@@ -179,10 +182,10 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("kind", "program"),
-    [("sqlite", SPEAKER), *((kind, WRITER) for kind in LASTING)],
-    ids=["sqlite over MCP", *LASTING],
+    [pytest.param("sqlite", SPEAKER, id="sqlite over MCP"), *((kind, WRITER) for kind in LASTING)],
+    share=6,
 )
 def test_two_processes_lose_nothing(tmp_path, fresh_url, kind, program):
     """They write 200 times each, half of it to one and the same entity; once as two programs, each with a server of its own."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from questions import locomo, written
+from sampled import only_torture
 
 ROOT = Path(__file__).parents[2]
+pytestmark = only_torture
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sampled import only_torture
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,6 +20,7 @@ def bench(results: Path, *options: str) -> tuple[str, dict]:
     return done.stdout, json.loads(kept.read_text())
 
 
+@only_torture
 def test_questions_and_appends_of_a_store(tmp_path):
     """Each kind of question beside the raw engine, and appends with and without search."""
     printed, kept = bench(tmp_path, "--store", "sqlite", "--markdown")
@@ -38,6 +41,7 @@ def test_questions_and_appends_of_a_store(tmp_path):
     assert kept["failures"] == []
 
 
+@only_torture
 def test_a_store_without_an_engine_has_a_dash(tmp_path):
     printed, kept = bench(tmp_path, "--store", "memory")
     line = next(line for line in printed.splitlines() if "five words" in line)

@@ -10,6 +10,7 @@ from integrations.environment import prepared, ran
 from octavo import open_store
 from octavo.keys import Keys
 from running_server import octavo_serves
+from sampled import some_of
 
 #: It wants an older protobuf than the models here do.
 REQUIREMENTS = ("mem0ai==2.2.1", "langgraph==1.2.20")
@@ -23,7 +24,7 @@ def mem0_python():
     return prepared("mem0", REQUIREMENTS)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=some_of(KINDS, share=2))
 def told(request, mem0_python, tmp_path_factory):
     """What every method of both clients answered, by a server that needs keys, on one store after the other."""
     folder = tmp_path_factory.mktemp("mem0")

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from octavo.config import Server
 from octavo.server.running import Config, most_connections
+from sampled import sampled
 
 PATIENCE = 30  # seconds after which a test fails rather than wait
 HALF = b"GET /stats HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -109,9 +110,7 @@ def test_an_idle_connection_is_kept_for_a_while(octavo_serve):
     connection.close()
 
 
-@pytest.mark.parametrize(
-    "server", [{"files": 150}, {"max_connections": 20}, {"files": 150, "header_seconds": 3600}]
-)
+@sampled("server", [{"files": 150}, {"max_connections": 20}, {"files": 150, "header_seconds": 3600}], share=3)
 def test_half_headers_do_not_shut_out_a_caller_with_a_key(octavo_serve, new_key, tmp_path, server):
     """306 of them stay; the oldest make room for who asks, whatever else the process may open."""
     key = new_key(f"sqlite:///{tmp_path}/octavo.db", "read").key

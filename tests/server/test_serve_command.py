@@ -21,6 +21,7 @@ from octavo.config import Settings
 from octavo.errors import ConfigError
 from octavo.keys import Keys
 from octavo.server.running import prepare
+from sampled import only_torture, sampled
 
 READY = 60  # seconds after which a test fails rather than wait
 
@@ -90,35 +91,32 @@ def called(tmp_path, monkeypatch):
 
 
 def test_a_newcomer(octavo_serve, tmp_path):
-    """It says where it listens, the line to try shows something, and a second start adds nothing to the sample."""
-    for _ in range(2):
-        served = octavo_serve("--sample")
-        assert served.said[0] == (
-            f"octavo listens on {served.url} · store sqlite:///octavo.db · no key needed, only this machine can call"
-        )
-        assert served.said[1] == f'try: curl "{served.url}/memory/user/user123/profile"'
-        with served.client() as client:
-            profile = client.get("/memory/user/user123/profile").json()
-            assert profile["count"] == 3
-            assert client.get("/memory/user/user123/events").json()["count"] == 2
-        assert served.stop() == 0
-        lines = [json.loads(line) for line in served.trouble().splitlines()]
-        assert [line["status"] for line in lines] == [200, 200]
-    assert (tmp_path / "octavo.db").exists()
-
-
-def test_a_sample_that_was_forgotten_stays_forgotten(octavo_serve):
-    served = octavo_serve("--sample", "--store", "sqlite:///a.db")
+    """It says where it listens, and the line to try shows something; another start adds nothing to the sample, nor what was forgotten of it."""
+    served = octavo_serve("--sample")
+    assert served.said[0] == (
+        f"octavo listens on {served.url} · store sqlite:///octavo.db · no key needed, only this machine can call"
+    )
+    assert served.said[1] == f'try: curl "{served.url}/memory/user/user123/profile"'
     with served.client() as client:
-        for layer, path in (("profile", "profile"), ("event", "events")):
-            for memory in client.get(f"/memory/user/user123/{path}").json()["memories"]:
+        assert client.get("/memory/user/user123/profile").json()["count"] == 3
+        assert client.get("/memory/user/user123/events").json()["count"] == 2
+    assert served.stop() == 0
+    lines = [json.loads(line) for line in served.trouble().splitlines()]
+    assert [line["status"] for line in lines] == [200, 200]
+    assert (tmp_path / "octavo.db").exists()
+    served = octavo_serve("--sample")
+    with served.client() as client:
+        for layer, path, count in (("profile", "profile", 3), ("event", "events", 2)):
+            memories = client.get(f"/memory/user/user123/{path}").json()["memories"]
+            assert len(memories) == count
+            for memory in memories:
                 client.delete(f"/memory/user/user123/{layer}/{memory['id']}")
     assert served.stop(signal.SIGINT) == 0
-    with octavo_serve("--sample", "--store", "sqlite:///a.db").client() as client:
+    with octavo_serve("--sample").client() as client:
         assert client.get("/memory/user/user123/profile").json()["count"] == 0
 
 
-@pytest.mark.parametrize(("queue", "become"), [("octavo_queue", "queued"), ("taken/queue", "refused")])
+@sampled(("queue", "become"), [("octavo_queue", "queued"), ("taken/queue", "refused")], share=2)
 def test_a_store_that_is_away(octavo_serve, tmp_path, queue, become):
     """It says what becomes of writes, as it will be."""
     (tmp_path / "taken").write_text("a file, where a folder should be")
@@ -130,6 +128,7 @@ def test_a_store_that_is_away(octavo_serve, tmp_path, queue, become):
     assert f"writes are {become} until it can" in away.trouble()
 
 
+@only_torture
 def test_in_memory_for_a_moment(octavo_serve):
     served = octavo_serve("--store", "memory://", "--sample", OCTAVO__SERVER__PORT="1")
     with served.client() as client:
@@ -137,7 +136,7 @@ def test_in_memory_for_a_moment(octavo_serve):
     assert served.stop() == 0
 
 
-def test_settings_of_every_kind(octavo_serve, tmp_path):
+def test_settings_of_every_kind(octavo_serve, new_key, tmp_path):
     """A file, the environment and the command line, the later ones winning."""
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "memory.yaml").write_text(
@@ -151,12 +150,7 @@ def test_settings_of_every_kind(octavo_serve, tmp_path):
     assert "$OCTAVO_API_KEY" in served.said[1]
     with served.client() as client:
         assert client.get("/stats").status_code == 401
-        made = subprocess.run(
-            [sys.executable, "-m", "octavo.cli", "keys", "create", "laptop", "--access", "admin", "--json"],
-            cwd=tmp_path, capture_output=True, text=True, check=True,
-            env={**os.environ, "OCTAVO_URL": "sqlite:///other.db"},
-        )  # fmt: skip
-        key = json.loads(made.stdout)["key"]
+        key = new_key(f"sqlite:///{tmp_path}/other.db").key
         shown = client.get("/config", headers={"Authorization": f"Bearer {key}"}).json()["sections"]
         assert shown["server"]["max_body_bytes"] == 2048
     assert served.stop() == 0
@@ -297,7 +291,7 @@ class Writers:
             thread.join(READY)
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("sqlite", 1), ("postgres", 2)])
+@sampled(("kind", "workers"), [("postgres", 2), ("sqlite", 1)], share=2)
 def test_a_stop_under_load_loses_nothing(octavo_serve, store_url, kind, workers):
     """SIGTERM while many write: what was acknowledged is there, nobody got an error of the server, and the status is 0."""
     store = store_url(kind)
@@ -321,7 +315,7 @@ def test_a_stop_under_load_loses_nothing(octavo_serve, store_url, kind, workers)
     assert len(there) == len(set(there)) == logged
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@sampled("workers", [2, 1], share=2)
 def test_an_interrupt_from_the_keyboard(octavo_serve, workers):
     """It ends like any other stop: what is there is kept, nothing is said, and the status is 0."""
     served = octavo_serve("--workers", str(workers))

@@ -4,12 +4,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sampled import sampled
+import pytest
+
+from sampled import only_torture
 
 ROOT = Path(__file__).parents[2]
 
 
-@sampled("kind", ["sqlite", "postgres", "mysql", "redis"], share=2)
+@only_torture
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql", "redis"])
 def test_nothing_is_held_for_each_user(kind, tmp_path, store_url):
     """Inserts, extraction, questions, events and listings of many users leave nothing behind that grows with them."""
     program = Path(__file__).with_name("growing.py")

@@ -18,6 +18,7 @@ from octavo.server.metrics import FAMILIES, Metrics
 from octavo.util.cache import Cache, hits_and_misses
 from octavo.util.metrics import Meter
 from running_server import octavo_process
+from sampled import sampled
 
 EVENTUALLY = 30  # seconds
 
@@ -242,7 +243,7 @@ def test_alive_but_not_ready(store_url, settings_of, serving, monkeypatch):
         assert client.get("/health/live").status_code == 200
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@sampled("workers", [2, 1], share=2)
 def test_told_to_stop_it_is_not_ready_and_still_serves(tmp_path, workers):
     """For drain_seconds: a proxy has the time to notice, and nobody is refused; whoever stays connected is sent away."""
     (tmp_path / "memory.yaml").write_text("server:\n  drain_seconds: 3\n")

@@ -10,6 +10,7 @@ from octavo.keys import Keys
 from octavo.stores.sql import store as sqlite_store
 from octavo.wraps.journal import log
 from octavo.wraps.journal.delivery import PROBES
+from sampled import sampled
 from servers import fresh, running
 
 USER = "/memory/user/lin"
@@ -37,7 +38,7 @@ def database(own_postgres):
     return own_postgres
 
 
-@pytest.mark.parametrize("auth", ["off", "on"])
+@sampled("auth", ["on", "off"], share=2)
 def test_an_outage(database, settings_of, serving, new_key, auth):
     with fresh("postgres", database.url) as url:
         settings = settings_of(

@@ -12,6 +12,7 @@ import pytest
 from octavo.config import Settings, load_settings
 from octavo.server import create_app
 from octavo.server.problems import CODES
+from sampled import sampled
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROXY = (DOCS / "behind-a-proxy.md").read_text()
@@ -22,7 +23,10 @@ def blocks(page, kind):
     return [text for name, text in BLOCK.findall(page) if name == kind]
 
 
-@pytest.fixture(params=["server.md", "zh/server.md"])
+PAGES = ("server.md", "zh/server.md")
+
+
+@pytest.fixture(params=PAGES)
 def page(request):
     return (DOCS / request.param).read_text(encoding="utf-8")
 
@@ -38,6 +42,7 @@ def octavo_path(tmp_path):
     return {**kept, "PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
 
 
+@sampled("page", PAGES, share=2, indirect=True)
 def test_the_hour_with_curl(page, sqlite_server, octavo_path, tmp_path):
     """Every curl line is answered with 200 by a server on SQLite."""
     server = sqlite_server()
@@ -63,6 +68,7 @@ def test_the_hour_with_curl(page, sqlite_server, octavo_path, tmp_path):
     assert "我对花生过敏" in observed
 
 
+@sampled("page", PAGES, share=2, indirect=True)
 def test_what_it_says_when_it_starts(page, octavo_path, tmp_path):
     [shown] = blocks(page, "console")
     command, *said = shown.splitlines()
@@ -75,6 +81,7 @@ def test_what_it_says_when_it_starts(page, octavo_path, tmp_path):
     assert [re.sub(r":\d+", ":8000", line) for line in got] == said
 
 
+@sampled("page", PAGES, share=2, indirect=True)
 def test_the_keys(page, octavo_path, tmp_path):
     for each in (page, PROXY):
         shown = [block for block in blocks(each, "bash") if "octavo keys" in block]
@@ -85,6 +92,7 @@ def test_the_keys(page, octavo_path, tmp_path):
             subprocess.run(["sh", "-ec", script], env=env, cwd=tmp_path, capture_output=True, check=True)
 
 
+@sampled("page", PAGES, share=2, indirect=True)
 def test_the_program(page, tmp_path):
     [program], [shown] = blocks(page, "python"), blocks(page, "output")
     done = subprocess.run(

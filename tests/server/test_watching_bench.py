@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sampled import only_torture
+
 ROOT = Path(__file__).parents[2]
+pytestmark = only_torture
 
 
 def test_it_prints_a_line_for_each_request(tmp_path):

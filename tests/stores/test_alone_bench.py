@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sampled import only_torture
+
 ROOT = Path(__file__).parents[2]
+pytestmark = only_torture
 
 
 @pytest.mark.timeout(400)

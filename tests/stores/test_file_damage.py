@@ -13,6 +13,7 @@ from files import EVENTS, Kill, child, event, ids, lines_of
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.model import Add, Change, Query, Remove
 from octavo.stores.file import FileStore, log
+from sampled import sampled
 
 OPTIONS = [{}, {"format": "json"}, {"sync": "fsync"}, {"rotate_bytes": 600}]
 
@@ -120,7 +121,7 @@ class TestDamage:
         assert step >= 4
 
     @pytest.mark.parametrize("options", OPTIONS)
-    @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
+    @sampled("code", [errno.ENOSPC, errno.EACCES, errno.EIO], share=2)
     async def test_an_error_at_every_step(self, tmp_path, monkeypatch, options, code):
         """Whichever call to the system fails, nothing of the batch is kept, the error is clean, and work goes on."""
         batch = [

@@ -10,6 +10,7 @@ from octavo import Add, Change, InvalidQuery, InvalidRecord, Query, Record, Scop
 from octavo.stores.doctor import examine
 from octavo.stores.sql import SQLAlchemyStore
 from octavo.wraps import Journal
+from sampled import sampled
 from servers.mysql import MySQL
 
 MIB = 1 << 20
@@ -91,8 +92,10 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "driver"), [*((name, "mysql") for name in LARGE), *(("data", driver) for driver in DRIVERS[1:])]
+@sampled(
+    ("name", "driver"),
+    [*((name, "mysql") for name in LARGE), *(("data", driver) for driver in DRIVERS[1:])],
+    share=3,
 )
 async def test_what_the_server_can_take_is_kept(opened, driver, name):
     """A record that fits is kept however it has to be sent: quotes and backslashes double on their way."""

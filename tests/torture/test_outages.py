@@ -14,6 +14,7 @@ from steady import Stream, configured, said, streaming, until
 
 from octavo import Query, Scope, open_store
 from octavo.service import MemoryService
+from sampled import sampled
 from servers import fresh, running
 
 STEADY = Path(__file__).with_name("steady.py")
@@ -44,7 +45,7 @@ def assert_all_there(stream: Stream, there: dict[str, list[str]]) -> None:
 
 @pytest.mark.torture
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", SERVERS)
+@sampled("kind", SERVERS, share=2)
 async def test_an_outage_loses_nothing(kind, tmp_path, size):
     """The database is stopped under 200 events a second and started again; nobody restarts the service."""
     with running(kind, durable=True) as server, fresh(kind, server.url) as url:
@@ -73,7 +74,7 @@ async def _stores_again(stream: Stream) -> bool:
 
 @pytest.mark.torture
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kind", SERVERS)
+@sampled("kind", SERVERS[::-1], share=2)
 async def test_the_service_starts_before_its_database(kind, tmp_path, size):
     """A service that finds no database queues, and stores by itself once there is one."""
     with running(kind, durable=True) as server, fresh(kind, server.url) as url:
@@ -109,7 +110,7 @@ async def test_a_database_that_hangs(tmp_path, size):
 
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("kind", SERVERS)
+@sampled("kind", SERVERS, share=2)
 async def test_killed_while_the_database_is_down(kind, tmp_path, size):
     """kill -9 at random moments: after a restart and the database's return every acknowledged event is there once."""
     chance, acknowledged = random.Random(kind), list[str]()

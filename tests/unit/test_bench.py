@@ -11,6 +11,8 @@ import bench.__main__ as main
 from bench import frameworks
 from bench.peers.environment import PeerFailed
 
+from sampled import only_torture
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = ["store", "work", "Octavo", "against", "its own", "ratio", "rounds", "goal"]
 
@@ -49,6 +51,7 @@ def test_it_prints_one_line_for_each_kind_of_work(tmp_path):
     assert any(line.startswith("- list + dict: ") for line in printed)
 
 
+@only_torture
 def test_plain_and_kept_results_hold_the_same_lines(tmp_path):
     """The plain table has as many lines as the JSON file, which leaves nothing else behind in its folder."""
     printed = benched(tmp_path, "--store", "memory").splitlines()

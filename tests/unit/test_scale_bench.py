@@ -10,6 +10,7 @@ from bench.scale_copies import copy_records
 
 from octavo import Add, Query, Scope, open_store
 from octavo.search.recall import Recall
+from sampled import only_torture
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +55,7 @@ def test_growth_is_of_the_cost():
     ]
 
 
+@only_torture
 def test_it_prints_a_table_of_sqlite(tmp_path):
     done = run_bench(tmp_path, "--store", "sqlite")
     assert done.returncode == 0, done.stderr
@@ -66,6 +68,7 @@ def test_it_prints_a_table_of_sqlite(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@only_torture
 @pytest.mark.parametrize(
     ("store", "fixture"), [("postgresql", "postgres_url"), ("mariadb", "mysql_url"), ("redis", "redis_url")]
 )

@@ -21,6 +21,7 @@ from octavo.testing.strategies import COLLECTIONS, Write, programs
 from octavo.wraps import Journal, Wrap
 from octavo.wraps.journal import inspect
 from octavo.wraps.journal.repeatable import Repeatable
+from sampled import FULL
 from virtual_time import virtually
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
@@ -278,7 +279,8 @@ async def test_ids_of_several_scopes_are_told_apart(tmp_path):
         assert await ids(journal, "s1") == ["a"]
 
 
-@settings(max_examples=200)
+@pytest.mark.torture
+@settings(max_examples=200 if FULL else 50)
 @given(programs())
 def test_what_is_called_repeatable_is(program):
     """Done a second time, it changes nothing: no record more or less, and none that says something else."""

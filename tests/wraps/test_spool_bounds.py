@@ -20,7 +20,7 @@ def alive(kind) -> int:
 @pytest.mark.torture
 def test_memory_with_many_waiting(tmp_path, size):
     """At most max_in_memory writes and one batch are in memory: while they come, after a restart, while they go."""
-    count = size(20_000, 100_000)
+    count = size(6_000, 100_000)
     most, batch = 1000, 200
     spool = quick(tmp_path)
     before = alive(Waiting), alive(Record)

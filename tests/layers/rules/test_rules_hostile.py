@@ -11,6 +11,7 @@ from octavo.layers.rules import RuleExtractor, categorise
 from octavo.layers.rules.extractor import decide
 from octavo.layers.rules.reading import MOST_FACTS
 from octavo.layers.values import CATEGORIES, Decision, Known, OwnerType
+from sampled import sampled
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 TOLD = tuple(text for text, _ in CHINESE + ENGLISH)
@@ -41,7 +42,7 @@ def valid(text: str, known: list[Known], found: list[Decision]) -> None:
     assert len(found) <= 2 * MOST_FACTS
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@sampled("bomb", BOMBS, share=4)
 def test_a_text_that_repeats_one_thing(bomb: str) -> None:
     text = (bomb * (20_000 // len(bomb)))[:20_000]
     for said in (f"我喜欢{text}", f"I like {text}"):
