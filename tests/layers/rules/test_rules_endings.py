@@ -93,6 +93,34 @@ def superseded(known: str, text: str) -> list[str]:
         ("用户每周二打羽毛球", "我不打羽毛球了", "用户不打羽毛球了（此前：每周二打羽毛球）"),
         ("用户结婚五年了", "我离婚了", "用户离婚了（此前：结婚五年了）"),
         ("用户有愛奇藝會員", "愛奇藝會員取消了", "用户愛奇藝會員取消了（此前：有愛奇藝會員）"),
+        (
+            "The user drives a Corolla",
+            "swapped the Corolla for a Leaf",
+            "The user swapped the Corolla for a Leaf (before: drives a Corolla)",
+        ),
+        (
+            "The user's rent is 900 a month",
+            "my landlord raised the rent to 1250",
+            "The user's landlord raised the rent to 1250 (before: The user's rent is 900 a month)",
+        ),
+        (
+            "The user has choir on Wednesdays",
+            "choir moved to Mondays",
+            "The user's choir moved to Mondays (before: has choir on Wednesdays)",
+        ),
+        (
+            "The user takes metformin",
+            "my doctor took me off metformin",
+            "The user's doctor took them off metformin (before: takes metformin)",
+        ),
+        (
+            "The user's phone number is 555 0101",
+            "got a new number: 555 0199",
+            "The user's phone number is 555 0199",
+        ),
+        ("The user lives in Ghent", "I moved again, to Antwerp.", "The user lives in Antwerp"),
+        ("The user works at Tesco", "handed in my notice at Tesco", "The user no longer works at Tesco"),
+        ("用户住在成都", "我又搬家了，这次搬到绵阳", "用户住在绵阳"),
     ],
 )
 def test_what_is_over_takes_the_place_of_what_was(known, text, now):
@@ -122,6 +150,9 @@ def test_what_is_over_takes_the_place_of_what_was(known, text, now):
         ("用户在阿里上班", "我上周调到上海了"),
         ("用户的姐三十四岁", "我姐搬到成都了"),
         ("用户吃素", "我老公又开始吃肉了"),
+        ("The user lives in Ghent", "my boss moved again, to Antwerp"),
+        ("The user's rent is 900 a month", "my landlord raised the flag to half mast"),
+        ("用户住在成都", "我和他又见面了，他搬到绵阳了"),
     ],
 )
 def test_what_goes_on_stays(known, text):

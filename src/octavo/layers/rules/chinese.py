@@ -98,7 +98,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         adds = context.open and not asks and (about_new or narrows or follows or reader.is_part(bare))
         facts = [] if adds or asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
         if adds or (not facts and not asks and context.open and reader.is_detail(clause)):
-            context.add_detail(reader.in_third_person(clause), DETAILS)
+            # 我又搬家了，这次搬到绵阳
+            moved = None if CHINESE.OF_OTHER.match(bare) else reader.implied(clause)
+            context.add_detail(reader.in_third_person(clause), DETAILS, moved)
         else:
             context.add(facts)
 
@@ -181,7 +183,9 @@ class ChineseReader(ClauseReader):
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
         bare = clause[self.after_leading(clause) :]
-        at_hand = CHINESE.AT_HAND.search(clause) and not clause.startswith("在")  # 在老城区那个红砖厂
+        at_hand = CHINESE.AT_HAND.search(clause) and not clause.startswith(
+            ("在", "这次", "这回")
+        )  # 在老城区那个红砖厂
         if at_hand or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
             return False
         return self._subject(clause).owner is None or CHINESE.OF_OTHER.match(bare) is not None

@@ -86,8 +86,8 @@ class ReadingContext:
         """Whether the last fact ends with something new, of which the next clause may tell more."""
         return bool(self.found) and pattern.search(self.found[-1].content) is not None
 
-    def add_detail(self, detail: str, brackets: tuple[str, str]) -> None:
-        """Put what a clause adds to the last fact behind it: a price, a place, the name of a cat."""
+    def add_detail(self, detail: str, brackets: tuple[str, str], implied: StatedFact | None = None) -> None:
+        """Put what a clause adds to the last fact behind it: a price, a place, the name of a cat; and what that implies."""
         last = self.found[-1]
         if len(last.content) + len(detail) > LONGEST_CLAUSE:
             return
@@ -96,7 +96,8 @@ class ReadingContext:
             before = f"{last.content}, "
         else:
             before = f"{last.content[: -len(end)]}, " if last.content.endswith(end) else last.content + begin
-        self.found[-1] = last._replace(content=before + detail + end)
+        implied = last.implied or (implied if last.layer == "event" else None)
+        self.found[-1] = last._replace(content=before + detail + end, implied=implied)
 
     def add_time(self, clause: str, brackets: tuple[str, str]) -> None:
         """Put a time that stands by itself behind the last fact: what happens, happens then."""

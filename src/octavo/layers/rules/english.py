@@ -344,7 +344,7 @@ class EnglishReader(ClauseReader):
         done = category == "action" and not timed and subject.owner and not re.match("be |got the job", said)
         if done and not self.implied(clause) and (kind := lasting_category(said)):
             return self.stated(kind, clause, subject, f"says:{plain(said)}")
-        return self.event(category, clause, subject, said, implies=bool(subject.owner))
+        return self.event(category, clause, subject, said, implies=True)
 
     def _subject(self, clause: str) -> ClauseSubject:
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""

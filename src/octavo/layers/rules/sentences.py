@@ -65,6 +65,7 @@ _SAID_SHORT = (
     (ENGLISH.NOT_THAT_ONE, r"I avoid \g<what>"),
     (ENGLISH.WOULD_NOT, r"I avoid \g<what>"),
     (ENGLISH.APPOSED, r"\g<who> (\g<aside>) "),
+    (ENGLISH.MOVED_DAY, "my "),
     (ENGLISH.WHO_IN_BRACKETS, r"\g<who> \g<name> "),
     (lazy_pattern("^(?:I was )?born and (?:raised|bred) ", _I), "I grew up "),
     (ENGLISH.EACH_TIME, r"I have \g<what> \g<when>"),
