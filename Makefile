@@ -63,7 +63,7 @@ quick-all: quick
 	done
 
 test: $(READY)
-	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB, Redis, nginx and Caddy servers and clusters; about twenty minutes"
+	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB, Redis, nginx and Caddy servers and clusters; about a quarter of an hour"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
 
 lint: $(READY)

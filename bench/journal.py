@@ -70,7 +70,7 @@ async def measured(places: Places, size: Size) -> list[Line]:
         lines += await _compared(name, ways, size)
     waiting = {
         durability: lambda durability=durability: _queueing(places.path(), durability)
-        for durability in ("flush", "fsync")
+        for durability in ("memory", "flush", "fsync")
     }
     return lines + await _compared("away", waiting, size)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.every_store
+
 #: Makes everything that Octavo keeps on disk, in the working directory.
 MAKES = """
 import asyncio, json, os
@@ -25,8 +27,6 @@ from octavo.conversation import FileChatMessageHistory
 from octavo.kernel.ports import Entry
 from octavo.service.vault import Vault
 from octavo.wraps.journal import Spool, Waiting
-
-pytestmark = pytest.mark.every_store
 
 def record(n, text="hello"):
     return Record(collection="messages", id=f"m{n}", scope=Scope(session=f"s{n}"), text=text)

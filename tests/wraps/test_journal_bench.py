@@ -31,7 +31,7 @@ def test_it_prints_a_line_for_each_way(tmp_path):
         *["memory"] * 3,
         *["sqlite fast"] * 3,
         *["sqlite full"] * 3,
-        *["away"] * 2,
+        *["away"] * 3,
     ]
     assert all(row.rstrip().endswith("×") for row in rows)
     assert last.startswith("replayed into SQLite: ")

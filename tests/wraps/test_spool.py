@@ -211,6 +211,24 @@ def test_unknown_ids(spool):
         spool.note_attempt("q_none", "x")
 
 
+def test_memory_is_written_in_batches(tmp_path):
+    """The seed's own way: up to max_in_memory in memory, then the oldest in batches, the rest when it is wanted or at close."""
+    spool = quick(tmp_path, durability="memory", max_in_memory=10, spill_batch_size=4)
+    entries = writes(15)
+    for entry in entries[:10]:
+        spool.put([entry])
+    assert names(tmp_path) == []
+    assert (spool.waiting, spool.oldest_at) == (10, entries[0].queued_at)
+    spool.put(entries[10:11])
+    assert ids(peek(tmp_path)) == ids(entries[:4])
+    spool.put(entries[11:])
+    assert len(list(peek(tmp_path))) == 8
+    assert spool.head(10) == entries[:10]
+    spool.mark_done(ids(entries[:1]))
+    spool.close()
+    assert ids(peek(tmp_path)) == ids(entries[1:])
+
+
 def test_what_json_cannot_say_is_refused(spool):
     """At once, with nothing of it kept; the queue goes on."""
     bad = Waiting(ops=[Remove(Query(collection="log", ids=("\ud800",)))])

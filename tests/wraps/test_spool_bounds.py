@@ -18,11 +18,12 @@ def alive(kind) -> int:
 
 
 @pytest.mark.torture
-def test_memory_with_many_waiting(tmp_path, size):
+@pytest.mark.parametrize("durability", ["flush", "memory"])
+def test_memory_with_many_waiting(tmp_path, durability, size):
     """At most max_in_memory writes and one batch are in memory: while they come, after a restart, while they go."""
     count = size(6_000, 100_000)
     most, batch = 1000, 200
-    spool = quick(tmp_path)
+    spool = quick(tmp_path, durability=durability)
     before = alive(Waiting), alive(Record)
 
     def bounded():
@@ -37,7 +38,7 @@ def test_memory_with_many_waiting(tmp_path, size):
     bounded()
     spool.close()
     del spool
-    spool = quick(tmp_path)
+    spool = quick(tmp_path, durability=durability)
     assert spool.waiting == inspect(tmp_path).waiting == count
     bounded()
     done = 0

@@ -160,6 +160,22 @@ def test_a_dead_letter_needs_room(tmp_path, limit):
     assert spool.waiting == 1
 
 
+def test_memory_that_cannot_be_spilled(tmp_path, limit):
+    """The newcomers are refused, those before them stay; close says what it could not write, and can be called again."""
+    spool = quick(tmp_path, durability="memory", max_in_memory=3, spill_batch_size=2)
+    entries = writes(3)
+    spool.put(entries)
+    limit(10)
+    with pytest.raises(StoreUnavailable, match="File too large"):
+        spool.put(writes(4))
+    assert spool.waiting == 3
+    with pytest.raises(StoreUnavailable, match="File too large"):
+        spool.close()
+    limit(None)
+    spool.close()
+    assert list(peek(tmp_path)) == entries
+
+
 def test_a_child_that_runs_full_and_is_killed(tmp_path):
     """Everything said to be kept is there after the process is gone, and nothing else of it is bad."""
     program = """

@@ -88,6 +88,7 @@ class QueueAgainstList(RuleBasedStateMachine):
     def revive(self, pick):
         entry = self.dead.pop(pick % len(self.dead))
         assert self.spool.revive([entry.id]) == 1
+        self.spool.flush()
         *_, back = peek(self.folder)
         assert back.ops == entry.ops
         self.waiting.append(back)
@@ -124,6 +125,7 @@ class QueueAgainstList(RuleBasedStateMachine):
         neighbour.put(new)
         neighbour.mark_done(ids(neighbour.head(1)))
         assert self.spool.adopt() == 0
+        neighbour.flush()
         del neighbour
         assert self.spool.adopt() == 2
         self.waiting += new[1:]
@@ -135,10 +137,24 @@ class QueueAgainstList(RuleBasedStateMachine):
         assert self.spool.bad_lines == 0
         oldest_at = min((entry.queued_at for entry in self.waiting), default=None)
         assert self.spool.oldest_at == oldest_at
-        assert ids(peek(self.folder)) == ids(self.waiting)
-        seen = inspect(self.folder)
-        assert (seen.waiting, seen.dead, seen.oldest_at) == (len(self.waiting), len(self.dead), oldest_at)
+        if self.durability != "memory":
+            assert ids(peek(self.folder)) == ids(self.waiting)
+            seen = inspect(self.folder)
+            assert (seen.waiting, seen.dead, seen.oldest_at) == (len(self.waiting), len(self.dead), oldest_at)
+
+
+class QueueInMemoryAgainstList(QueueAgainstList):
+    """Where nothing needs to be on disk, a kill may lose what is only in memory; everything else is the same."""
+
+    durability = "memory"
+
+    @rule()
+    def kill(self):
+        self.spool.flush()
+        super().kill()
 
 
 TestQueueAgainstList = QueueAgainstList.TestCase
 TestQueueAgainstList.settings = settings(max_examples=25, stateful_step_count=30)
+TestQueueInMemoryAgainstList = QueueInMemoryAgainstList.TestCase
+TestQueueInMemoryAgainstList.settings = settings(max_examples=15, stateful_step_count=30)

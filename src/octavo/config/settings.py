@@ -120,7 +120,7 @@ class FailureQueue(Section, frozen=True):
 
     enabled: Off: a write fails when the database is down.
     directory: Where failed_events.jsonl and the dead letters are; processes may share it.
-    durability: Queued writes survive: fsync a power cut, flush, or its old name memory, a kill -9.
+    durability: Queued writes survive: fsync a power cut, flush a kill -9, memory only a call of close.
     max_in_memory: Queued writes held in memory; the rest is on disk.
     spill_batch_size: How many go to disk, or come back from it, at once.
     max_dump_file_size_mb: Size at which a queue file is rotated, in MiB.

@@ -281,7 +281,7 @@ _OF_SLOTS = {
 _TOPIC_OF = {slot: topic for topic, slots in _OF_SLOTS.items() for slot in slots}
 #: Of several topics of one text the first counts: what is said of nothing but one thing comes before what is said of many.
 ORDER = (
-    "family", "pets", "friends", "name", "birthday", "contact", "wedding", "death", "health", "work", "education", "home", "hometown", "language", "skills",
+    "family", "pets", "friends", "name", "birthday", "contact", "wedding", "death", "work", "education", "health", "home", "hometown", "language", "skills",
     "religion", "politics", "personality", "appointment", "travel", "purchase", "money", "transport", "diet", "food", "drink", "smoking", "hobby", "team", "sleep",
     "technology", "clothes", "holidays", "gift", "event", "accident", "legal", "military", "volunteering", "appearance", "fear", "plan", "routine", "answers", "opinion",
     "insurance", "delivery", "things", "furniture", "neighbours", "animals", "lost", "celebrity", "weather", "mood", "problem", "dislike", "like",

@@ -87,8 +87,9 @@ def write_obstacle(path: str) -> str:
         return "that is a folder; name a file in it"
     if is_read_only(there):
         return "the file system is read-only; mount it for writing"
-    if shutil.disk_usage(there).free < _ROOM_BYTES:
-        return "the disk is full; make room on it"
+    with contextlib.suppress(AttributeError):  # a system that does not tell
+        if shutil.disk_usage(there).free < _ROOM_BYTES:
+            return "the disk is full; make room on it"
     writable = all(os.access(each, os.W_OK) for each in (there, there.absolute().parent))
     return "" if writable else "this account may not write there"
 

@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from octavo.wraps.journal.files import (
     done_line,
     queued_line,
     read_lines,
+    read_waiting,
     read_writes,
     replace_lines,
 )
@@ -83,7 +84,7 @@ class Log:
     ) -> None:
         self.slot = slot
         self.damaged = 0  # lines that could not be quarantined and still stand here
-        self.unread = 0  # writes that wait and are not in memory
+        self.unread = 0  # writes that wait and are not in memory, or not yet on disk
         self.loaded: dict[str, Loaded] = {}  # those that are in memory, by id, oldest first
         self._names = names
         self._lock = lock
@@ -93,6 +94,8 @@ class Log:
         self._fd = -1
         self._ragged = False  # the file written to does not end with a newline
         self._next = 1  # the number of the next write
+        self._unwritten: list[bytes] = []  # lines that need not be on disk yet
+        self._taken = 0  # how many of these have been loaded already
         self._done = DoneUpTo()
         self._noted = True  # the disk says what is done
 
@@ -168,14 +171,14 @@ class Log:
         size = sum(each.size for each in self.loaded.values())
         if room <= 0 or not self.unread or size > _MOST_BYTES:
             return False
-        for loaded in self._read_on():
+        for loaded in chain(self._read_on(), self._take_unwritten()):
             self.loaded[loaded.entry.id] = loaded
             self.unread -= 1
             room -= 1
             size += loaded.size
             if not room or size > _MOST_BYTES:
                 return True
-        self.unread = 0  # what else was counted can no longer be read
+        self.unread = len(self._unwritten) - self._taken  # what else was counted can no longer be read
         if not self.waiting:
             self._clear()
         return room < self._limits.spill_batch_size
@@ -200,15 +203,40 @@ class Log:
                         self._quarantine.append([line.data])
             file.read_to = file.size
 
+    def _take_unwritten(self) -> Iterator[Loaded]:
+        """What waits and is not on disk, once all that is there has been read."""
+        for line in self._unwritten[self._taken :]:
+            self._taken += 1
+            entry = read_waiting(line)
+            if entry is not None:
+                yield Loaded(self._next - len(self._unwritten) + self._taken - 1, entry, len(line))
+
     # --- writing; OSError leaves everything as it was
 
     def put(self, entries: Sequence[Waiting]) -> None:
         """Add these behind all others with one write; OSError when that is not possible, and then none of them is kept."""
         lines = [queued_line(n, entry) for n, entry in enumerate(entries, self._next)]
         self._next += len(entries)  # never given twice, not even if what is written now cannot be taken back
-        self._append(b"".join(lines))
-        self._files[-1].last = self._next - 1
+        self._unwritten += lines
+        try:
+            self.flush(self._limits.max_in_memory if self._limits.durability == "memory" else 0)
+        except OSError:
+            del self._unwritten[-len(lines) :]
+            raise
         self.unread += len(entries)
+
+    def flush(self, most: int = 0) -> None:
+        """Bring to disk what is only in memory, in whole batches, so that no more than `most` lines are left."""
+        batch = self._limits.spill_batch_size if most else 1
+        over = min(len(self._unwritten), -(-(len(self._unwritten) - most) // batch) * batch)
+        if over > 0:
+            self._append(b"".join(self._unwritten[:over]))
+            active = self._files[-1]
+            if self._taken:  # then all before it has been read: go on behind what is loaded already
+                active.read_to = active.size - sum(map(len, self._unwritten[self._taken : over]))
+                self._taken = max(0, self._taken - over)
+            del self._unwritten[:over]
+            active.last = self._next - 1 - len(self._unwritten)
 
     def mark_done(self, ids: Iterable[str]) -> None:
         """These need not wait any more; on a full disk that is written down later."""
@@ -235,6 +263,7 @@ class Log:
         The new file begins by saying that all before it is done. Killed before it is there, nothing was touched; after that,
         what the older files hold is not read again.
         """
+        self.flush()
         touched, kept = 0, []
         for entry in self._read_waiting():
             ops = left(entry.ops)
@@ -253,17 +282,18 @@ class Log:
         replace_lines(self._names.active(self.slot), lines, sync=self._limits.durability == "fsync")
         for file in self._files[:-1]:
             file.path.unlink(missing_ok=True)
-        self._files, self._ragged, self._noted = [], False, True
+        self._files, self._ragged, self._noted, self._taken = [], False, True, 0
         self.loaded.clear()
         self.open()
         return touched
 
     def check(self) -> None:
         """Write as much as a small write takes, and take it back: OSError when there is no room for it."""
-        start = self._append(b" " * _CHECKED_BYTES + b"\n")
-        os.ftruncate(self._fd, start)
-        self._files[-1].size = start
-        self._noted = not self._done.upto
+        if self._limits.durability != "memory":
+            start = self._append(b" " * _CHECKED_BYTES + b"\n")
+            os.ftruncate(self._fd, start)
+            self._files[-1].size = start
+            self._noted = not self._done.upto
 
     def close(self) -> None:
         """Let go of the files and the lock; what is empty is removed."""
@@ -356,6 +386,8 @@ class Log:
             if self._limits.durability == "fsync":
                 os.fsync(self._fd)
         self._files[-1] = LogFile(active.path)
+        self._unwritten.clear()
+        self._taken = 0
         self._ragged = False
         self._noted = True
 

@@ -155,6 +155,7 @@ class Spool:
                     # A new id and time: it comes after what waits now, and has its whole time again.
                     self._logs[0].put([Waiting(ops=letter.ops) for letter in batch])
                     back += [letter.id for letter in batch]
+                self._logs[0].flush()
             finally:  # when there is no room for all, those that are in the queue are no longer dead
                 self.dead.discard(back)
             return len(back)
@@ -187,6 +188,11 @@ class Spool:
             held = sum(left(entry.ops) != entry.ops for entry in others)
             return Erased(waiting=waiting, dead=dead, damaged=damaged, elsewhere=held)
 
+    def flush(self) -> None:
+        """Bring to disk what is only in memory."""
+        with self._ensure_open():
+            self._logs[0].flush()
+
     @property
     def waiting(self) -> int:
         """How many wait in the slots of this process."""
@@ -209,12 +215,13 @@ class Spool:
             return min((at for log in self._logs if (at := log.oldest_at)), default=None)
 
     def close(self) -> None:
-        """Let go of everything; empty files are removed. A second call does nothing."""
+        """Bring everything to disk and let go of it; empty files are removed. A second call does nothing."""
         if self._process not in (0, os.getpid()):  # all of it is the parent's
             return
         with self._mutex:
             if self._process and not self._closed:
                 with translate_errors(self.directory):
+                    self._logs[0].flush()
                     for log in self._logs:
                         log.close()
             self._closed = True

@@ -202,7 +202,8 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
             # SQLite would make it by the umask; -wal and -shm get the mode of the database.
             os.close(open_file(path, os.O_RDWR))
     named, flags = path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-    at_rest = path != ":memory:" and not any(Path(f"{path}{end}").exists() for end in ("-wal", "-journal"))
+    beside = (Path(f"{path}{end}") for end in ("-wal", "-journal"))
+    at_rest = path != ":memory:" and Path(path).is_file() and not any(each.exists() for each in beside)
     if at_rest and write_obstacle(path):
         # SQLite would want to make files beside it, or leave some there that nobody may write to later.
         named = f"{Path(path).absolute().as_uri()}?immutable=1"
