@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.text import fold, fold_in_steps, haystack, leaves, pieces, spell, spellings
+from octavo.testing.texts import NEEDLES
 
 
 @pytest.mark.parametrize(
@@ -150,96 +151,44 @@ def steps_of(work):
     yield (yield from work)
 
 
-#: (what is looked for, what was written, whether it is found). Judged by hand, not by the code under test.
-NEEDLES = (
-    ("hello", "Say HELLO", True),
-    ("STRASSE", "Hauptstraße 5", True),
-    ("ß", "STRASSE", True),
+#: More of what every store is asked for: (what is looked for, what was written, whether it is found), judged by hand.
+MORE_NEEDLES = (
     ("ss", "ẞ", True),
-    ("straße", "strase", False),
-    ("İSTANBUL", "i̇stanbul", True),
     ("i", "İ", True),
-    ("istanbul", "İstanbul", False),  # the dot of İ stays, between i and s
-    ("ı", "I", False),
-    ("I", "ılık ı", False),
-    ("I", "i", True),
-    ("fi", "ﬁn", True),
     ("ﬁ", "FIN", True),
     ("ffi", "oﬃce", True),
-    ("ABC", "ａｂｃ", True),
     ("ａｂｃ", "xABCx", True),
-    ("12", "第１２章", True),
-    ("ΟΔΟΣ", "οδος", True),
     ("σ", "ΤΕΛΟΣ", True),
     ("ς", "σ", True),
     ("αι", "ᾼ", True),
-    ("café", "un cafe\u0301", True),
     ("CAFE\u0301", "café", True),
-    ("cafe", "café", False),
-    ("cafe", "cafe\u0301", False),
     ("\u0301", "é", False),
-    ("å", "\u212b", True),
-    ("k", "\u212a", True),
     ("ω", "\u2126", True),
     ("μ", "\u00b5", True),
     ("dž", "Ǆ", True),
     ("2", "x²", True),
     ("1/2", "½", False),  # it folds to a fraction slash
     ("𐐨", "𐐀", True),
-    ("한", "\u1112\u1161\u11ab", True),
-    ("하", "한", False),
-    ("ガ", "ｶﾞ", True),
     ("カ", "ガ", False),
-    ("计算器", "打开计算器。", True),
     ("器", "计算器", True),
     ("计算", "计 算", False),
-    ("計算", "计算", False),
-    ("?", "吗？", True),
-    ("%", "100%", True),
-    ("%", "100", False),
-    ("100%", "1000 %", False),
     ("1%0", "100", False),
-    ("_", "snake_case", True),
-    ("_", "snake", False),
-    ("a_b", "axb", False),
-    ("\\", "C:\\dir", True),
-    ("\\", "C:/dir", False),
-    ("\\%", "100%", False),
     ("\\_", "a_b", False),
-    ("\\n", "a\nb", False),
-    ("*", "a", False),
     ("[a]", "a", False),
     ("^", "a", False),
-    ("'", "it's", True),
-    ("''", "it's", False),
-    ('"', 'say "hi"', True),
-    ("; DROP TABLE", "x'; drop table y", True),
-    ("👍", "👍🏽", True),
-    ("👍🏽", "👍", False),
-    ("👍🏽", "👍🏿", False),
     ("😀", "😁", False),
     ("👩", "👩\u200d💻", True),
-    ("👩💻", "👩\u200d💻", False),
     ("\u200d", "👩\u200d💻", True),
     ("\u200d", "ab", False),
-    ("שלום", "אמר שלום לך", True),
     ("لا", "ﻻ", True),
-    ("coop", "co\u00adop", False),  # a soft hyphen is a character
-    ("a\nb", "line A\nB", True),
     ("a b", "a\nb", False),
-    ("a\nb", "a\r\nb", False),
-    ("\t", "a\tb", True),
     ("a b", "a\u00a0b", True),
     ("a b", "a\u3000b", True),
-    ("a ", "a", False),
     (" a", "a", False),
-    ("a ", "a b", True),
-    ("null", "nothing", False),
-    ("", "anything", True),
 )
 
 
-@pytest.mark.parametrize(("needle", "text", "found"), NEEDLES)
+@pytest.mark.parametrize(("needle", "text", "found"), (*NEEDLES, *MORE_NEEDLES))
 def test_a_piece_of_text_is_found_where_it_stands(needle, text, found):
     """What a search for a piece of text means; the contract of stores asks about half of these."""
     assert (fold(needle) in haystack(text, {})) is found

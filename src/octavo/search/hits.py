@@ -76,6 +76,7 @@ class Recalled(list[Hit]):
         overview: bool = False,
     ) -> None:
         super().__init__(hits)
+        self._best = max((hit.score for hit in self), default=0.0)
         self.presence = presence
         self.stages = stages or {}
         self.notes = notes
@@ -90,8 +91,7 @@ class Recalled(list[Hit]):
 
     def likelihood(self, hit: Hit) -> float:
         """How likely a hit is to answer: the best one as likely as it is that there is an answer. Scores only rank."""
-        best = max((each.score for each in self), default=0.0)
-        return round(self.presence * math.exp(hit.score - best), 4)
+        return round(self.presence * math.exp(hit.score - self._best), 4)
 
 
 # --- a search over everything of somebody

@@ -183,9 +183,8 @@ class ChineseReader(ClauseReader):
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
         bare = clause[self.after_leading(clause) :]
-        at_hand = CHINESE.AT_HAND.search(clause) and not clause.startswith(
-            ("在", "这次", "这回")
-        )  # 在老城区那个红砖厂
+        # 在老城区那个红砖厂，这次搬到绵阳
+        at_hand = CHINESE.AT_HAND.search(clause) and not clause.startswith(("在", "这次", "这回"))
         if at_hand or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
             return False
         return self._subject(clause).owner is None or CHINESE.OF_OTHER.match(bare) is not None

@@ -260,7 +260,7 @@ class EnglishReader(ClauseReader):
             return self.of_owners(plain(bare.split()[0]), statement.slots, said, bare)
         if not ENGLISH.OWNERS_OWN.search(bare) or ENGLISH.THINKS_SO.search(bare):
             return []
-        return [StatedFact("profile", "preference", self._naming_owner(bare), {f"says:{plain(bare)}": YES})]
+        return [StatedFact("profile", "preference", self._name_owner(bare), {f"says:{plain(bare)}": YES})]
 
     def _of_owners(self, clause: str, subject: ClauseSubject, after: str) -> list[StatedFact]:
         """My X …: what is said of the owner's people and things."""
@@ -369,8 +369,8 @@ class EnglishReader(ClauseReader):
             text = pattern.sub(other, text)
         return text
 
-    def _naming_owner(self, text: str) -> str:
-        """The same of a text whose subject is somebody else: "the doctor put the user on metformin"."""
+    def _name_owner(self, text: str) -> str:
+        """A text about somebody else in the third person, with the owner by name once: "the doctor put the user on metformin"."""
         name = self.name[0].lower() + self.name[1:]
         return self.in_third_person(
             _OWNER_SAID.sub(lambda match: f"{name}'s" if match["own"] else name, text, count=1)
@@ -390,7 +390,7 @@ class EnglishReader(ClauseReader):
         """The clause as a statement of its own."""
         start = self.after_fillers(clause)
         if subject is None:
-            return self._naming_owner(clause[start:])
+            return self._name_owner(clause[start:])
         before, after = clause[start : subject.start].strip(" ,"), clause[subject.end :].strip()
         if subject.possessive:
             content = f"{self.name}'s {self.in_third_person(after)}"
