@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from octavo.cli.commands import octavo as command
+from octavo.cli.commands import import_commands
 from octavo.measure import FORMATS
 from octavo.measure.everyday import LANGUAGES, load_people
 from questions import locomo, memdaily, written
+
+command = import_commands()
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring-recall.md"
 SCORES = {"Hit@1", "R@5", "R@10", "R_all@10", "NDCG@5", "turn any@10"}

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from octavo.cli.commands import octavo as root
+from octavo.cli.commands import import_commands
+
+root = import_commands()
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from made import chatgpt_conversations
 
-from octavo.cli.commands import octavo as root
+from octavo.cli.commands import import_commands
 from octavo.importers import FORMATS
+
+root = import_commands()
 
 PAGE = Path(__file__).parents[2] / "docs" / "import.md"
 TEXT = PAGE.read_text(encoding="utf-8")
