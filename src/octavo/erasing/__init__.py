@@ -11,14 +11,12 @@ if TYPE_CHECKING:
     from octavo.erasing.subject import Subject, count_owned
 
 # Every memory knows who a subject is; few ever forget one, and that needs all wraps and indexes.
-__getattr__ = names_on_use(
-    __name__,
-    {
-        "octavo.erasing.certificate": "Certificate certificates",
-        "octavo.erasing.forgetting": "forget",
-        "octavo.erasing.parts": "scrub",
-        "octavo.erasing.subject": "Subject count_owned",
-    },
-)
+_HOMES = {
+    "octavo.erasing.certificate": "Certificate certificates",
+    "octavo.erasing.forgetting": "forget",
+    "octavo.erasing.parts": "scrub",
+    "octavo.erasing.subject": "Subject count_owned",
+}
+__getattr__ = names_on_use(__name__, _HOMES)
 
 __all__ = ["Certificate", "Subject", "certificates", "count_owned", "forget", "scrub"]

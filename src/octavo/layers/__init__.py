@@ -24,14 +24,12 @@ if TYPE_CHECKING:
     )
 
 # Whoever needs only the values does not pay for the stores.
-__getattr__ = names_on_use(
-    __name__,
-    {
-        "octavo.layers.memory": "LayeredMemory",
-        "octavo.layers.values": "CATEGORIES Action Decision Extracted Extractor Fact Found Known Layer LogEntry Outcome OwnerType "
-        "Page State",
-    },
-)
+_HOMES = {
+    "octavo.layers.memory": "LayeredMemory",
+    "octavo.layers.values": "CATEGORIES Action Decision Extracted Extractor Fact Found Known Layer LogEntry Outcome OwnerType "
+    "Page State",
+}
+__getattr__ = names_on_use(__name__, _HOMES)
 
 __all__ = [
     "CATEGORIES",

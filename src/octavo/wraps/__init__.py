@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from octavo.wraps.wrap import Wrap
 
 # A memory has few of them, and each brings much: a queue on disk, an index.
-__getattr__ = names_on_use(
-    __name__,
-    {
-        "octavo.kernel.ports": "Written",
-        "octavo.wraps.deduped": "Deduped",
-        "octavo.wraps.journal": "Journal JournalStatus",
-        "octavo.wraps.metered": "Metered",
-        "octavo.wraps.vectors": "Indexed",
-        "octavo.wraps.wrap": "Wrap",
-    },
-)
+_HOMES = {
+    "octavo.kernel.ports": "Written",
+    "octavo.wraps.deduped": "Deduped",
+    "octavo.wraps.journal": "Journal JournalStatus",
+    "octavo.wraps.metered": "Metered",
+    "octavo.wraps.vectors": "Indexed",
+    "octavo.wraps.wrap": "Wrap",
+}
+__getattr__ = names_on_use(__name__, _HOMES)
 
 __all__ = ["Deduped", "Indexed", "Journal", "JournalStatus", "Metered", "Wrap", "Written"]
