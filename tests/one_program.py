@@ -3,7 +3,8 @@
 import os
 import re
 import subprocess
-import sys
+
+from warm import programs
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -14,7 +15,7 @@ def prints_what_it_shows(page, folder, *, logs=False, **environment):
     assert {kind for kind, _ in blocks} == {"python", "output"}
     program = "\n".join(block for kind, block in blocks if kind == "python")
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [f"{programs()}/python", "-W", "error", "-c", program],
         cwd=folder,
         env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
         capture_output=True,

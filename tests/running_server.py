@@ -1,4 +1,4 @@
-"""`octavo serve` in a process of its own, as users run it."""
+"""`octavo serve` in a process of its own."""
 
 import contextlib
 import json
@@ -7,22 +7,25 @@ import subprocess
 import sys
 import threading
 
+from warm import programs
+
 STARTED, STOPPED = 180, 120  # seconds, after which a test fails rather than hang
 
 
 @contextlib.contextmanager
 def octavo_serves(store, folder, *options, env=None):
     """The address of a server over this store, on a free port of loopback; stopped at the end as a supervisor would."""
-    with octavo_process(store, folder, *options, env=env) as (url, _):
+    octavo = f"{programs()}/octavo"
+    with octavo_process(store, folder, *options, env=env, python=octavo, program=()) as (url, _):
         yield url
 
 
 @contextlib.contextmanager
-def octavo_process(store, folder, *options, env=None, program=("-m", "octavo.cli")):
-    """The same, with the number of its process; `program` is what Python runs."""
+def octavo_process(store, folder, *options, env=None, python=sys.executable, program=("-m", "octavo.cli")):
+    """The same, as users run it and with the number of its process; `program` is what Python runs."""
     told = folder / "serve.log"
     command = [
-        sys.executable,
+        python,
         *program,
         "serve",
         "--store",

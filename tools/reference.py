@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from octavo.cli.commands import octavo
+from octavo.cli.commands import import_commands
 from octavo.config import Server, Settings
 from octavo.config.setting import settings_of
 from octavo.config.settings import SECTIONS, spell_yaml
@@ -21,6 +21,8 @@ from octavo.server import create_app
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 import python_reference  # noqa: E402 - beside this script
+
+octavo = import_commands()
 
 FOLDER = ROOT / "docs" / "reference"
 LLMS = "../../llms.txt"

@@ -1,7 +1,8 @@
 """Octavo: memory for AI agents. One record, many faces."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from octavo.util.importing import names_on_use
 
 if TYPE_CHECKING:
     from octavo.errors import (
@@ -104,15 +105,7 @@ _HOMES = {
     "octavo.wraps.metered": "Metered",
     "octavo.wraps.vectors": "Indexed",
 }
-_LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'octavo' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
-    return value
-
+__getattr__ = names_on_use(__name__, _HOMES)
 
 __all__ = [
     "START",

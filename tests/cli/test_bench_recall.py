@@ -4,15 +4,17 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from octavo.cli.commands import octavo as command
+from octavo.cli.commands import import_commands
 from octavo.measure import FORMATS
 from octavo.measure.everyday import LANGUAGES, load_people
 from questions import locomo, memdaily, written
+from warm import programs
+
+command = import_commands()
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring-recall.md"
 SCORES = {"Hit@1", "R@5", "R@10", "R_all@10", "NDCG@5", "turn any@10"}
@@ -175,7 +177,7 @@ def test_the_page(tmp_path):
     text = PAGE.read_text()
     (shown,) = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     Path("talks.json").write_text(shown)
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}"}
     ran = 0
     for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         for line, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):

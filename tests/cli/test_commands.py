@@ -15,10 +15,12 @@ import pytest
 
 import octavo as package
 from octavo import open_store
-from octavo.cli.commands import octavo as command
+from octavo.cli.commands import import_commands
 from octavo.kernel.ports import Finding
 from octavo.stores.memory import MemoryStore
 from octavo.transfer import Moved
+
+command = import_commands()
 
 COMMANDS = sorted(command.commands)
 
@@ -218,7 +220,7 @@ def test_doctor_fails_a_store_that_alters_what_it_keeps(octavo, monkeypatch):
         async def describe(self):
             return [Finding("store", "forgetful of sesame")]
 
-    monkeypatch.setattr("octavo.cli.commands.open_store", lambda url: Forgetful())
+    monkeypatch.setattr("octavo.cli.doctor.open_store", lambda url: Forgetful())
     told = octavo("doctor", "memory://me:sesame@here", "--probe")
     assert told.exit_code == 1
     assert "forgetful of …" in told.stdout
@@ -352,11 +354,38 @@ def test_a_missing_extra_is_one_sentence():
     assert done.stderr == "octavo: the command needs click: pip install 'octavo[cli]'\n"
 
 
-def test_the_command_loads_no_driver_until_it_needs_one():
+def test_lists_import_no_command_and_commands_no_driver():
+    """--version, --help and the completion of a command's name need none of what the commands are made of."""
     code = (
         "import sys\n"
-        "from octavo.cli.commands import octavo\n"
+        "from click.shell_completion import BashComplete\n"
+        "from click.testing import CliRunner\n"
+        "from octavo.cli.commands import import_commands, octavo\n"
+        "for asked in ('--version', '--help'):\n"
+        "    assert CliRunner().invoke(octavo, [asked]).exit_code == 0\n"
+        "[found] = BashComplete(octavo, {}, 'octavo', '_OCTAVO_COMPLETE').get_completions([], 'sea')\n"
+        "assert found.value == 'search'\n"
+        "print(sorted(name for name in sys.modules if name.startswith('octavo.')))\n"
+        "import_commands()\n"
         "print(sorted({'asyncpg', 'asyncmy', 'redis', 'sqlalchemy', 'apsw'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (
+        done.stdout == "['octavo.cli', 'octavo.cli.commands', 'octavo.util', 'octavo.util.importing']\n[]\n"
+    )
+
+
+def test_adding_and_searching_import_no_other_face():
+    """Neither the service, nor agents, nor conversations, nor what erases and copies, nor an index of vectors."""
+    code = (
+        "import sys, octavo.cli.memory\n"
+        "with octavo.Memory('sqlite:///light.db') as memory:\n"
+        "    memory.add('I live in Berlin.')\n"
+        "    assert memory.search('Where do I live?')\n"
+        "others = 'agent conversation erasing.forgetting events service transfer wraps.vectors'.split()\n"
+        "print(sorted({f'octavo.{name}' for name in others} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

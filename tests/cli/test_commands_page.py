@@ -3,10 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
-from octavo.cli.commands import octavo as root
+from octavo.cli.commands import import_commands
+from warm import programs
+
+root = import_commands()
 
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -20,7 +22,7 @@ def _with(own: dict[str, str], text: str) -> str:
 
 def test_the_page():
     """From top to bottom, in one folder, as a reader would; the ids are those that the reader gets."""
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}"}
     own: dict[str, str] = {}  # the reader's id for each of the page's
     ran = 0
     for _, kind, text in re.findall(r"^(`{3,})(\w+)\n(.*?)^\1$", TEXT, re.MULTILINE | re.DOTALL):

@@ -13,7 +13,7 @@ MOMENTS = [
     "click.core",
     "msgspec",
     "octavo.kernel.model",
-    "octavo.cli.serve",
+    "octavo.cli.memory",
 ]
 
 

@@ -3,8 +3,9 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
+
+from warm import programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "moving-data.md"
 POSTGRES = "postgresql://octavo:secret@localhost/octavo"
@@ -25,7 +26,7 @@ def steady(printed: str) -> list[str]:
 def test_the_page(fresh_postgres):
     """From top to bottom, in one folder, as a reader would."""
     Path("damaged.jsonl").write_text(LINE % "a" + "hello\n" + LINE % "b")
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}"}
 
     def run(what, **more) -> str:
         done = subprocess.run(
@@ -44,7 +45,7 @@ def test_the_page(fresh_postgres):
     output = ""
     for kind, text in blocks():
         if kind == "python":
-            output = run([sys.executable, "-c", text])
+            output = run(["python", "-c", text])
             ran += 1
         elif kind == "output":
             assert output == text

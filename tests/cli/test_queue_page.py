@@ -3,12 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from octavo import Add, Record
 from octavo.wraps.journal import DeadLetter, Spool
+from warm import programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "queue.md"
 TEXT = PAGE.read_text()
@@ -39,7 +39,7 @@ def a_letter_dies() -> None:
 
 def test_the_page(fresh_postgres):
     """From top to bottom, in one folder, as a reader would; the database is down at first."""
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}"}
 
     def run(what, **more) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -51,7 +51,7 @@ def test_the_page(fresh_postgres):
     for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL):
         if kind == "python":
             program = text.replace(URL, "postgresql://octavo@127.0.0.1:1/octavo")
-            done = run([sys.executable, "-c", program])
+            done = run(["python", "-c", program])
             output = done.stdout
             assert "writes are queued in octavo_queue" in done.stderr  # the warning in the log
             ran += 1

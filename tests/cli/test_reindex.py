@@ -5,13 +5,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from octavo import Add, ModelError, Query, Record, Remove, Scope, open_store, open_vectors
 from octavo.testing.embedding import HashEmbedder
+from warm import programs
 
 PAGE = Path(__file__).parents[2] / "docs" / "reindex.md"
 SPACE = HashEmbedder().name
@@ -184,7 +184,7 @@ LINE = '{"collection":"messages","id":"m9","scope":{"user":"lin"},"text":"snow",
 def test_the_page():
     """Everything it shows is run, in one folder, and what it prints is compared."""
     Path("more.jsonl").write_text(LINE)
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}"}
 
     def run(what, **more):
         done = subprocess.run(
@@ -206,7 +206,7 @@ def test_the_page():
     output, ran = "", 0
     for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         if kind == "python":
-            output = run([sys.executable, "-c", text])
+            output = run(["python", "-c", text])
         elif kind == "output":
             assert output == text
         elif kind == "console":

@@ -10,7 +10,9 @@ import click
 import pytest
 
 import octavo as package
-from octavo.cli.commands import octavo as root
+from octavo.cli.commands import _COMMANDS, import_commands
+
+root = import_commands()
 
 
 def every_command(command=root, path=("octavo",)):
@@ -44,6 +46,14 @@ def test_every_command_shows_an_example_of_itself(path, octavo):
     assert [
         each.name for each in COMMANDS[path].params if isinstance(each, click.Option) and not each.help
     ] == []
+
+
+def test_what_is_listed_is_what_each_command_says():
+    """Lists are made without the commands, so that their sentences stand twice."""
+    assert list(root.commands) == list(_COMMANDS)
+    for name, (module, sentence) in _COMMANDS.items():
+        assert root.commands[name].get_short_help_str(1000) == sentence
+        assert type(root.commands[name]) in (click.Command, click.Group), f"octavo.cli.{module} has no {name}"
 
 
 @pytest.mark.parametrize("option", ["--limit", "--store", "--config", "--tenant", "--yes", "--follow"])

@@ -11,10 +11,12 @@ import click
 from containers import ROOT
 from test_container_files import COMPOSE, KUBERNETES, PROJECT, lines
 
-from octavo.cli.commands import octavo
+from octavo.cli.commands import import_commands
 from octavo.client import Client
 from octavo.config import Settings
 from octavo.config.settings import every_setting
+
+octavo = import_commands()
 
 PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 COMMANDS = [

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from servers import Unavailable
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 PORT = "8000"  # the one that pages show; tests have one of their own
@@ -79,7 +79,7 @@ class Reader:
             self.port = str(taken.getsockname()[1])
         self.folder = folder
         self.own = {**(own or {}), f"127.0.0.1:{PORT}": f"127.0.0.1:{self.port}"}
-        path = [str(Path(sys.executable).parent), os.environ["PATH"]]
+        path = [programs(), os.environ["PATH"]]
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("OCTAVO_")} | {
             "PATH": os.pathsep.join(path),
             "PYTHONIOENCODING": "utf-8",
@@ -101,7 +101,7 @@ class Reader:
         for block in blocks(page):
             where = f"{page.name}, line {block.line}"
             if block.kind == "python":
-                self._printed = self._run([sys.executable, "-c", self._addressed(block.text)], where)
+                self._printed = self._run(["python", "-c", self._addressed(block.text)], where)
             elif block.kind == "output":
                 assert agrees(self._shown(self._printed), block.text), f"{where}: {self._printed}"
             elif block.kind == "console":

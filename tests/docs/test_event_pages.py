@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -12,6 +11,7 @@ import pytest
 
 from octavo.events import store as stores
 from servers import Unavailable
+from warm import programs
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["events.md", *(f"event-stores/{path.name}" for path in sorted((DOCS / "event-stores").iterdir()))]
@@ -48,7 +48,7 @@ def test_every_block(page, tmp_path, fresh_url):
     """From top to bottom, in one folder, as a reader would."""
     if "jq " in (DOCS / page).read_text() and not shutil.which("jq"):
         raise Unavailable("jq is not installed")
-    path = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    path = [programs(), os.environ["PATH"]]
     env = {**os.environ, "PATH": os.pathsep.join(path), "XDG_STATE_HOME": str(tmp_path / "state")}
     server = {"mysql": "mysql", "postgresql": "postgres", "redis": "redis"}.get(Path(page).stem)
     url = fresh_url(server) if server else ""
@@ -71,7 +71,7 @@ def test_every_block(page, tmp_path, fresh_url):
                 ["octavo", "events", "migrate", "sqlite:///agent_memory.db", "chalk:ChalkMemoryStore"]
             ) == ("moved 3 events\n")
         elif kind == "python":
-            printed = run([sys.executable, "-c", addressed(block, url) if server else block])
+            printed = run(["python", "-c", addressed(block, url) if server else block])
         elif kind == "output":
             assert printed == block
         elif kind == "console":

@@ -10,8 +10,10 @@ import click
 import pytest
 from pages import ROOT, targets
 
-from octavo.cli.commands import octavo
+from octavo.cli.commands import import_commands
 from octavo.config.settings import every_setting, spell_yaml
+
+octavo = import_commands()
 
 FOLDER = ROOT / "docs" / "reference"
 

@@ -7,9 +7,11 @@ import click
 import pytest
 from pages import FENCE, ROOT
 
-from octavo.cli.commands import octavo
+from octavo.cli.commands import import_commands
 from octavo.config.settings import SECTIONS, every_setting
 from octavo.server.app import mem0
+
+octavo = import_commands()
 
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()

@@ -20,7 +20,7 @@ from octavo import (
     StoreUnavailable,
 )
 from octavo.events import as_store, to_record
-from octavo.events.retention import parse_age
+from octavo.util.ages import parse_age
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -3,10 +3,11 @@
 import ast
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -122,7 +123,7 @@ RUN_BY = {
 @pytest.mark.parametrize("name", SHOWN)
 def test_what_it_prints(name, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"], cwd=tmp_path,
+        [f"{programs()}/python", "-W", "error", EXAMPLES / f"{name}.py"], cwd=tmp_path,
         env={**os.environ, "PYTHONIOENCODING": "utf-8", "OPENAI_API_KEY": "", "TMPDIR": str(tmp_path)},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip

@@ -4,14 +4,16 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from made import chatgpt_conversations
 
-from octavo.cli.commands import octavo as root
+from octavo.cli.commands import import_commands
 from octavo.importers import FORMATS
+from warm import programs
+
+root = import_commands()
 
 PAGE = Path(__file__).parents[2] / "docs" / "import.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -28,7 +30,7 @@ def test_the_page(tmp_path, monkeypatch):
     Path("conversations.json").write_text(json.dumps(chatgpt_conversations()))
     Path("talk.jsonl").write_text('{"role": "user", "content": "Hello"}\n{"content": "?"}\n')
     Path("notes.md").write_text("- I like green tea\n- I prefer trains to planes\n")
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{programs()}{os.pathsep}{os.environ['PATH']}"}
     env |= {"XDG_STATE_HOME": str(tmp_path / "state"), "OCTAVO_URL": "sqlite:///octavo.db"}
     ran = 0
     for block in re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL):

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 from octavo.config import Server
 from octavo.server.running import Config, most_connections
 from sampled import sampled
+from warm import programs
 
 PATIENCE = 30  # seconds after which a test fails rather than wait
 HALF = b"GET /stats HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -32,9 +33,11 @@ def octavo_serve(tmp_path):
 
         def serve(*args, files=None, **server):
             environ = {f"OCTAVO__SERVER__{name.upper()}": str(value) for name, value in server.items()}
-            command = [sys.executable, "-m", "octavo.cli", "serve", "--port", "0", "--json", "--quiet", *args]
+            start = [f"{programs()}/octavo"]
             if files is not None:
-                command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
+                limited = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
+                start = [*limited, sys.executable, "-m", "octavo.cli"]
+            command = [*start, "serve", "--port", "0", "--json", "--quiet", *args]
             log = stack.enter_context((tmp_path / "log").open("w+"))
             process = stack.enter_context(
                 subprocess.Popen(

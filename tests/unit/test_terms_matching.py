@@ -1,11 +1,14 @@
 """The meaning of a search: which terms choose, what is counted, and terms given twice."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from importlib import resources
 
 import pytest
 
 from octavo import Query, Record, Scope
 from octavo.kernel.terms import is_topic
+from octavo.kernel.terms.english import stem, stem_start
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominate, order_words
 from octavo.kernel.terms.matching import index_terms, search_records
 from octavo.kernel.terms.terms import terms
@@ -96,3 +99,11 @@ def test_data_stands_in_for_text():
 def test_an_age_is_one_without_a_word_that_says_so(text, aged):
     """Otherwise nothing connects "I'm 68" with "how old am I?"."""
     assert ("birthday" in map(topic_name, topics(text, terms(text)))) is aged
+
+
+def test_a_word_of_the_table_of_topics_is_found_by_how_its_stem_begins():
+    """Or it would be looked for among others, and no text would be about it."""
+    table = resources.files("octavo.kernel.terms").joinpath("topics.txt").read_text("utf-8")
+    words = {*re.findall(r"[a-z]+", table)}
+    assert len(words) > 5000
+    assert [word for word in words if stem(word)[:2] != stem_start(word)] == []

@@ -4,11 +4,11 @@ import inspect
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from octavo.service.vault import Vault
 from octavo.service.vault.documents import Reason
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "vault.md").read_text()
@@ -21,7 +21,7 @@ def run(command, folder, **more):
     env = {
         **os.environ,
         "PYTHONIOENCODING": "utf-8",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{programs()}:{os.environ['PATH']}",
     }
     env = {name: value for name, value in env.items() if not name.startswith("OCTAVO_")}
     done = subprocess.run(
@@ -35,7 +35,7 @@ def test_every_block(tmp_path):
     printed, ran = "", 0
     for kind, text in BLOCK.findall(PAGE):
         if kind == "python":
-            printed = run([sys.executable, "-c", text], tmp_path)
+            printed = run(["python", "-c", text], tmp_path)
         elif kind == "output":
             assert printed == text
         elif kind == "console":

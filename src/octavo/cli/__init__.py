@@ -17,11 +17,6 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     try:
         given = sys.argv[1:] if args is None else args
         _check_packages(given)
-        if [*given[:1]] == ["mcp"] and not {"-h", "--help"}.intersection(given):
-            # Programs start it and wait for it: of the other commands nothing is imported.
-            from octavo.cli.serve import mcp_command
-
-            mcp_command(args=given[1:], prog_name="octavo mcp")
         from octavo.cli.commands import octavo
 
         octavo(args=args, prog_name="octavo")

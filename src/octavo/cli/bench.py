@@ -12,7 +12,8 @@ import msgspec
 
 import octavo
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, pluralize, root
+from octavo.cli.command import CommandCall, as_command, pluralize
+from octavo.cli.commands import root
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder

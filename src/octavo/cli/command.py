@@ -21,50 +21,26 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 import msgspec
 
-from octavo import __version__
 from octavo.cli import INTERRUPTED, hand_over, option
 from octavo.cli.option import CONFIG, OVERRIDES
 from octavo.cli.tables import table_lines
 from octavo.errors import ConfigError, OctavoError, StoreUnavailable
-from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import to_utc
 from octavo.kernel.ports import ListsTenants, Store
 from octavo.kernel.text import escape_controls, escape_json_controls, spell
-from octavo.transfer import Progress
+from octavo.util.ages import parse_age, subtract_age
 from octavo.util.file_modes import make_folder, share_with_group
 from octavo.util.secrets import mask_passwords, mask_url
 from octavo.util.words import pluralize as pluralize  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings
+    from octavo.transfer import Progress
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
 _ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes
-
-
-class _InOrder(click.Group):
-    """Lists its commands in the order in which they were added: first those that everybody needs."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="octavo", message="%(prog)s %(version)s")
-def root() -> None:
-    """Remember, find again, and look after an agent's memory.
-
-    The store is sqlite:///octavo.db in this folder, unless OCTAVO_URL or the settings name another:
-    file:///folder, postgresql://user:password@host/database, mysql://…, redis://… `octavo stores` lists them.
-
-    \b
-    Example: octavo add "I live in Berlin and I am allergic to peanuts."
-
-    Exit status: 0 is well, 1 is failed or found wrong, 2 is a mistake in what was asked, 130 is interrupted.
-    """
 
 
 def format_json(value: Any) -> str:
@@ -153,7 +129,7 @@ class CommandCall:
         return mask_passwords(text, self.urls)
 
     @contextmanager
-    def progress(self, doing: str, thing: str = "record") -> Iterator[Progress]:
+    def progress(self, doing: str, thing: str = "record") -> "Iterator[Progress]":
         """A callback that says how far it is: in one line of a terminal, or in a new line now and then."""
         self.thing = thing
         terminal = sys.stderr.isatty()

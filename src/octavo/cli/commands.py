@@ -1,176 +1,86 @@
-"""The command `octavo` with all its commands; those that belong to no group are here."""
+"""The command `octavo`: which commands it has, and in which module each is; one is imported when it is called."""
 
-from collections.abc import Iterator
-from importlib.metadata import entry_points
-from pathlib import Path
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import click
-import msgspec
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from octavo.cli import bench, events, facts, memory, option, queue, reindex, serve, transfer  # noqa: F401 - each adds its commands to the root
-from octavo.cli.command import CommandCall, as_command, pluralize, root
-from octavo.config import Settings
-from octavo.kernel.ports import Finding, Store
-from octavo.stores import SCHEMES, open_store
-from octavo.stores.doctor import DoctorReport, examine
-from octavo.util.extras import missing_packages, store_extra
-from octavo.util.file_modes import describe_access, is_usable_folder
-from octavo.util.secrets import mask_url
+from octavo import __version__
 
-#: A URL of each store.
-_EXAMPLES = (
-    "file:///path/to/folder",
-    "memory://",
-    "mysql://user:password@host/database",
-    "postgresql://user:password@host/database",
-    "redis://host:6379/0",
-    "sqlite:///octavo.db",
-)
-#: As `--help` lists them: first those that everybody needs.
-_ORDER = (
-    *("add", "search", "context", "list", "show", "history", "undo", "delete", "allow", "forget", "prune"),
-    *("serve", "keys", "mcp", "events", "vault", "queue", "copy", "export", "import", "reindex", "bench"),
-    *("doctor", "stores", "completion"),
-)
-_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+#: name → its module and the first sentence of its help, as `--help` lists them: first those that everybody needs.
+_COMMANDS = MappingProxyType({
+    "add": ("memory", "Remember TEXT and the facts in it."),
+    "search": ("memory", "Find what answers QUESTION, of all that is kept."),
+    "context": ("memory", "Print what is known as a block for a prompt."),
+    "list": ("facts", "List the facts known about somebody, the newest first."),
+    "show": ("facts", "Show one memory, its history and its sources."),
+    "history": ("facts", "Show what was changed, when and why, the newest first."),
+    "undo": ("facts", "Take back the last change of a memory, or many changes."),
+    "delete": ("facts", "Remove a memory; that can be undone."),
+    "allow": ("facts", "Let what a memory said be learnt again."),
+    "forget": ("memory", "Erase for good what belongs to somebody."),
+    "prune": ("facts", "Remove what has expired, and what is not kept any longer."),
+    "serve": ("serve", "Serve memories, events and logs over HTTP."),
+    "keys": ("serve", "Make, list and revoke API keys of the server."),
+    "mcp": ("serve", "Serve memory over MCP on stdin and stdout."),
+    "events": ("events", "Look at the events of agents, search, count, prune and move them."),
+    "vault": ("reindex", "Look after Markdown documents that are files and records at once."),
+    "queue": ("queue", "Look after writes that could not be stored."),
+    "copy": ("transfer", "Copy every record of SOURCE into TARGET, or into the store of --store."),
+    "export": ("transfer", "Write every record of a store to a file of JSON lines, or its facts to a folder of Markdown."),
+    "import": ("transfer", "Add everything of SOURCE to a store: an exported file, or what another program keeps."),
+    "reindex": ("reindex", "Build anew what a store is searched by."),
+    "bench": ("bench", "Measure how well memory works, on your own data."),
+    "doctor": ("doctor", "Say what a store is and what is dangerous about it."),
+    "stores": ("doctor", "List the stores a URL can name."),
+    "completion": ("doctor", "Print the script that lets a shell complete commands and options."),
+})  # fmt: skip
 
 
+class _InOrder(click.Group):
+    """Lists its commands in the order in which they were added: first those that everybody needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.commands)
+
+
+class _NotImported(click.Command):
+    """Stands for a command in lists; called, it imports the module, which puts the command itself in this place."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        return _import_command(self.name or "").make_context(info_name, args, parent, **extra)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="octavo", message="%(prog)s %(version)s")
+def root() -> None:
+    """Remember, find again, and look after an agent's memory.
+
+    The store is sqlite:///octavo.db in this folder, unless OCTAVO_URL or the settings name another:
+    file:///folder, postgresql://user:password@host/database, mysql://…, redis://… `octavo stores` lists them.
+
+    \b
+    Example: octavo add "I live in Berlin and I am allergic to peanuts."
+
+    Exit status: 0 is well, 1 is failed or found wrong, 2 is a mistake in what was asked, 130 is interrupted.
+    """
+
+
+root.commands = {name: _NotImported(name, help=about) for name, (_, about) in _COMMANDS.items()}
 octavo = root
 
 
-@octavo.command("doctor")
-@option.store_argument
-@click.option("--probe/--no-probe", help="Whether to write, read and remove a few records. [default: not]")
-@option.flag("--strict", "Fail (status 1) when there is a warning.")
-@option.configured
-@as_command
-async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
-    """Say what a store is and what is dangerous about it.
-
-    It only looks, and makes no table, file or key. The probe works under a tenant of its own and leaves no record behind.
-    URL left out is the store of OCTAVO_URL or the settings, or sqlite:///octavo.db.
-
-    \b
-    Example: octavo doctor redis://localhost/0
-    """
-    url = call.existing_store()
-    async with open_store(url) as store:
-        report = await examine(store, probe=probe)
-        vectors = await _vector_findings(call.settings, store, report)
-        beside = [*vectors, *_rerank_findings(call.settings), *_folder_findings(call.settings)]
-    findings = [
-        Finding(each.name, call.mask(each.value), call.mask(each.warning))
-        for each in [*report.findings, *beside]
-    ]
-    report = msgspec.structs.replace(report, findings=findings)
-    _say_report(call, url, report)
-    broken = any(finding.name == "probe" for finding in report.warnings)
-    bad = broken or (strict and bool(report.warnings))
-    return call.document(ok=not bad, url=mask_url(url), **msgspec.to_builtins(report))
+def import_commands() -> click.Group:
+    """The root with every command imported, for who reads the options of all."""
+    for name in _COMMANDS:
+        _import_command(name)
+    return root
 
 
-@octavo.command("stores")
-@as_command
-def stores_command(call: CommandCall) -> int:
-    """List the stores a URL can name.
-
-    \b
-    Example: octavo stores
-    """
-    listed: list[dict[str, Any]] = []
-    for example in _EXAMPLES:
-        opens, extras = SCHEMES[example.partition("://")[0]], store_extra(example)
-        names = [name for name, opener in SCHEMES.items() if opener == opens]
-        ready = not missing_packages(*extras)
-        listed.append({"schemes": names, "example": example, "extra": "".join(extras), "ready": ready})
-    for point in entry_points(group="octavo.stores"):
-        if point.name not in SCHEMES:
-            example = f"{point.name}://…"
-            listed.append({"schemes": [point.name], "example": example, "extra": "", "ready": True})
-    for each in listed:
-        lacking = "" if each["ready"] else f"   pip install 'octavo[{each['extra']}]'"
-        call.say(f"{', '.join(each['schemes']):24}{each['example']}{lacking}")
-    return call.document(stores=listed)
-
-
-@octavo.command("completion")
-@click.argument("shell", type=click.Choice(tuple(_SHELLS)))
-@as_command
-def completion_command(call: CommandCall, shell: str) -> int:
-    """Print the script that lets a shell complete commands and options.
-
-    \b
-    bash: eval "$(octavo completion bash)"          in ~/.bashrc
-    zsh:  eval "$(octavo completion zsh)"           in ~/.zshrc
-    fish: octavo completion fish | source           in ~/.config/fish/config.fish
-
-    \b
-    Example: octavo completion bash
-    """
-    script = _SHELLS[shell](octavo, {}, "octavo", "_OCTAVO_COMPLETE").source()
-    call.say_lines(script)
-    return call.document(shell=shell, script=script)
-
-
-async def _vector_findings(settings: Settings, store: Store, report: DoctorReport) -> list[Finding]:
-    """How many of the records that are to be found by meaning have their vectors, of each model."""
-    from octavo.assemble import open_index
-
-    if not settings.vector.enabled:
-        return []
-    index = open_index(settings, store)
-    try:
-        spaces = await index.spaces()
-    finally:
-        await index.close()
-    records = sum(report.collections.get(name, 0) for name in settings.vector.collections)
-    told = [
-        Finding(
-            "vectors",
-            f"{space.entries:,} of {records:,} records by {space.name}",
-            "" if space.complete else "not complete: until it is, records are found by their words alone",
-        )
-        for space in spaces
-    ]
-    return told or [Finding("vectors", f"none yet of {records:,} records, by {settings.vector.embedder}")]
-
-
-def _rerank_findings(settings: Settings) -> Iterator[Finding]:
-    """Which model reads the best hits once more."""
-    rerank = settings.rerank
-    if rerank.model:
-        where = f" at {rerank.base_url}" if rerank.base_url else ""
-        yield Finding("re-ranking", f"the {rerank.top} best hits, by {rerank.model}{where}")
-
-
-def _folder_findings(settings: Settings) -> Iterator[Finding]:
-    """Who can read the folders beside the store, and whether the queue's can be used."""
-    waiting = settings.failure_queue
-    for name, folder in {"queue": waiting.directory, "vault": settings.vault.root_path}.items():
-        if Path(folder).is_dir():
-            who, warning = describe_access(Path(folder))
-            yield Finding(name, f"{folder}, {who}", warning)
-    if waiting.enabled and not is_usable_folder(Path(waiting.directory)):
-        lost = "what the store does not take is refused; set failure_queue.directory to a folder that can be written to"
-        yield Finding("queue", f"{waiting.directory}, which cannot be used", lost)
-
-
-def _say_report(call: CommandCall, url: str, report: DoctorReport) -> None:
-    call.say(mask_url(url))
-    names = [finding.name for finding in report.findings] + list(report.collections)
-    wide = max(14, *(len(name) + 2 for name in names)) if names else 14
-    for finding in report.findings:
-        call.say(f"  {finding.name:{wide}}{finding.value}")
-        if finding.warning:
-            call.say(f"  {'':{wide}}! {finding.warning}")
-    for collection, total in report.collections.items():
-        call.say(f"  {collection:{wide}}{pluralize(total, 'record')}")
-    if (ms := report.latency) is not None:
-        times = f"write {ms.write_ms:.2f} ms, read {ms.read_ms:.2f} ms, remove {ms.remove_ms:.2f} ms"
-        call.say(f"  {'one record':{wide}}{times}")
-    call.say(pluralize(len(report.warnings), "warning") if report.warnings else "no warnings")
-
-
-octavo.commands = {name: octavo.commands[name] for name in _ORDER}
+def _import_command(name: str) -> click.Command:
+    import_module(f"octavo.cli.{_COMMANDS[name][0]}")
+    return root.commands[name]

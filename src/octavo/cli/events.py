@@ -13,16 +13,17 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize
+from octavo.cli.commands import root
 from octavo.cli.tables import cut, pad, width
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
 from octavo.events.records import COLLECTION
-from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.text import escape_controls, escape_json_controls, spell
+from octavo.util.ages import parse_age, subtract_age
 from octavo.util.secrets import mask_url
 
 _WIDEST = 24  # characters of a column

@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, parse_time, pluralize, root
+from octavo.cli.command import CommandCall, as_command, parse_time, pluralize
+from octavo.cli.commands import root
 from octavo.cli.memory import layer_of, open_memory
 from octavo.cli.tables import TEXT, WHEN, column_time, owner_text, quote, time_text, to_line
 from octavo.errors import ConfigError, NotFound

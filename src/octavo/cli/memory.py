@@ -8,14 +8,15 @@ from typing import Any
 import click
 import msgspec
 
+from octavo import erasing
 from octavo.assemble import queue_folder
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize
+from octavo.cli.commands import root
 from octavo.cli.tables import TEXT, WHEN, column_time, figures, owner_text, quote, to_line
 from octavo.config import local_path
-from octavo.erasing import Certificate, scrub
+from octavo.erasing import Certificate
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.events.retention import parse_age
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ids import now
 from octavo.layers import CATEGORIES, Layer
@@ -23,7 +24,7 @@ from octavo.layers.records import COLLECTIONS
 from octavo.memory import SOURCES, AsyncMemory, Hits
 from octavo.memory.searching import Whose, search
 from octavo.search.recall import Recall
-from octavo.service.vault import existing_vault
+from octavo.util.ages import parse_age
 
 _COUNTED = {"insert": "inserted", "update": "updated", "ignore": "ignored"}
 _WHOSE = ("user_id", "agent_id", "session_id")
@@ -282,6 +283,10 @@ async def forget_command(
 
 def _parts_beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
     """What stands beside the store; the vault's files may be another tenant's where one is named."""
+    from octavo.service.vault import (
+        existing_vault,  # with the whole service; to add and to search needs none of it
+    )
+
     settings, vault = call.settings, None
     if settings.vault.enabled and "service.tenant" not in call.overrides:
         vault = existing_vault(settings.vault.root_path, memory.store, settings.service.tenant)
@@ -291,7 +296,9 @@ def _parts_beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
 async def _scrub(call: CommandCall, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
     key = memory.layers.digest_key
     with call.progress("scrubbed", "step") as tell:
-        return await scrub(memory.store, key, **beside, progress=lambda _, done, total: tell(done, total))
+        return await erasing.scrub(
+            memory.store, key, **beside, progress=lambda _, done, total: tell(done, total)
+        )
 
 
 def _tell_scrubbed(call: CommandCall, done: list[Certificate]) -> int:

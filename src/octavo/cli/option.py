@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from octavo.layers.values import CATEGORIES, LAYERS
-from octavo.memory.searching import DEFAULT_USER
+from octavo.layers.values import CATEGORIES, DEFAULT_USER, LAYERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG = Path("config/memory.yaml")

@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, format_json, pluralize, root
+from octavo.cli.command import CommandCall, as_command, check_exists, format_json, pluralize
+from octavo.cli.commands import root
 from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op

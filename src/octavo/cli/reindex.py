@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize
+from octavo.cli.commands import root
 from octavo.cli.tables import pad, quote, time_text
 from octavo.config import Settings
 from octavo.errors import ConfigError, StoreUnavailable

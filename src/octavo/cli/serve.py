@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, root
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time
+from octavo.cli.commands import root
 from octavo.cli.memory import open_memory
 from octavo.cli.tables import time_text
 from octavo.config import local_path

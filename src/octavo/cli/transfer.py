@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize
+from octavo.cli.commands import root
 from octavo.cli.tables import figures
 from octavo.errors import ConfigError, OctavoError
 from octavo.importers import FORMATS
@@ -17,8 +18,8 @@ from octavo.kernel.codec import MAX_NAME_BYTES, is_name
 from octavo.kernel.model import Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import spell
+from octavo.layers.values import DEFAULT_USER
 from octavo.memory.exporting import PersonReach, write_page
-from octavo.memory.searching import DEFAULT_USER
 from octavo.stores import open_store
 from octavo.transfer import BadLine, BadLineError, Moved, copy, export, import_
 from octavo.util.file_modes import open_file

@@ -2,44 +2,18 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Self
 
-from octavo.errors import ConfigError, StoreError
+from octavo.errors import StoreError
 from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
+from octavo.util.ages import parse_age, subtract_age
 from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.events")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", re.ASCII)
 _SELDOM, _OFTEN = timedelta(hours=1), timedelta(seconds=1)
-
-
-def parse_age(spelled: str | timedelta) -> timedelta:
-    """A length of time as people spell it: `90s`, `30m`, `12h`, `7d` or `2w`."""
-    if isinstance(spelled, timedelta):
-        length = spelled
-    elif isinstance(spelled, str) and (match := _AGE.fullmatch(spelled)):
-        try:
-            length = timedelta(**{_UNITS[match[2]]: float(match[1])})
-        except OverflowError:
-            raise ConfigError(f"{spelled!r} is longer than time can be counted") from None
-    else:
-        raise ConfigError(f"not a length of time: {spelled!r}; try 7d, 12h, 30m or 90s")
-    if length <= timedelta():
-        raise ConfigError(f"a length of time must be more than nothing; got {spelled!r}")
-    return length
-
-
-def subtract_age(length: timedelta, moment: datetime) -> datetime:
-    """The moment that long ago; what would lie before the first year is the first moment there is."""
-    try:
-        return moment - length
-    except OverflowError:
-        return datetime.min.replace(tzinfo=moment.tzinfo)
 
 
 class Retention:

@@ -13,8 +13,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope, to_utc
 from octavo.layers import records as facts
 from octavo.layers.changes import insert_step
-from octavo.layers.values import DEFAULTS, Layer, State
-from octavo.memory.searching import DEFAULT_USER
+from octavo.layers.values import DEFAULT_USER, DEFAULTS, Layer, State
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)

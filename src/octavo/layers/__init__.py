@@ -1,7 +1,8 @@
 """Layered memory: who somebody is (the profile) and what happened (events), with a log of every change."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from octavo.util.importing import names_on_use
 
 if TYPE_CHECKING:
     from octavo.layers.memory import LayeredMemory
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
         State,
     )
 
+# Whoever needs only the values does not pay for the stores.
+_HOMES = {
+    "octavo.layers.memory": "LayeredMemory",
+    "octavo.layers.values": "CATEGORIES Action Decision Extracted Extractor Fact Found Known Layer LogEntry Outcome OwnerType "
+    "Page State",
+}
+__getattr__ = names_on_use(__name__, _HOMES)
+
 __all__ = [
     "CATEGORIES",
     "Action",
@@ -39,12 +48,3 @@ __all__ = [
     "Page",
     "State",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded on first use: whoever needs only the values does not pay for the stores.
-    if name not in __all__:
-        raise AttributeError(f"module 'octavo.layers' has no attribute {name!r}")
-    module = importlib.import_module(f"octavo.layers.{'memory' if name == 'LayeredMemory' else 'values'}")
-    value = globals()[name] = getattr(module, name)
-    return value

@@ -20,6 +20,9 @@ Status: TypeAlias = Literal["success", "queued"]
 LAYERS: tuple[Layer, ...] = ("profile", "event")
 ACTIONS: tuple[Action, ...] = ("insert", "update", "ignore", "delete", "expire")
 
+#: Whose a memory is when nobody is named, in Python and on the command line.
+DEFAULT_USER = "default_user"
+
 #: The categories of each layer, as documented.
 CATEGORIES: dict[Layer, tuple[str, ...]] = {
     "profile": ("preference", "ability", "career", "education", "personality", "value"),

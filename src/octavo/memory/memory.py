@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -12,7 +12,6 @@ from octavo import erasing
 from octavo.chat.messages import MESSAGES, SUMMARIES, Role, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
-from octavo.erasing.parts import Documents
 from octavo.errors import ConfigError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
@@ -23,7 +22,6 @@ from octavo.layers.memory import LayeredMemory
 from octavo.layers.records import COLLECTIONS, memory_of
 from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page, Undone
 from octavo.memory import context as contexts
-from octavo.memory.exporting import export_user
 from octavo.memory.messages import Added, Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import (
@@ -39,8 +37,11 @@ from octavo.memory.searching import (
 from octavo.memory.undoing import UndoMany
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
-from octavo.transfer import Moved
 from octavo.util.sync import Portal, blocking
+
+if TYPE_CHECKING:
+    from octavo.erasing.parts import Documents
+    from octavo.transfer import Moved
 
 #: The settings of this folder, which the commands read too.
 CONFIG = Path("config/memory.yaml")
@@ -199,7 +200,7 @@ class AsyncMemory:
         dry_run: bool = False,
         scrub: bool = False,
         keep_rejected: bool = False,
-        vault: Documents | None = None,
+        vault: "Documents | None" = None,
         queue: str | Path | None = None,
     ) -> Certificate:
         """Erase for good all that belongs to one of these, its log too, and answer the certificate; nothing brings it back.
@@ -219,7 +220,7 @@ class AsyncMemory:
     async def scrub(
         self,
         *,
-        vault: Documents | None = None,
+        vault: "Documents | None" = None,
         queue: str | Path | None = None,
     ) -> list[Certificate]:
         """Finish the erasures whose scrub is pending: write files anew, look through their bytes, and say what was found."""
@@ -365,12 +366,14 @@ class AsyncMemory:
 
     async def export(
         self, to: Path | str, *, user_id: str | None = None, page: Path | str | None = None
-    ) -> Moved:
+    ) -> "Moved":
         """Write everything of a user to a file of JSON lines, which `octavo import` reads, and as a `page` of Markdown.
 
         That is what any face kept for him, with its log and earlier versions, and what was kept for nobody in sessions where
         he is the only user.
         """
+        from octavo.memory.exporting import export_user  # reads and writes files, and few ever do
+
         [user] = Whose(self.layers.tenant, user_id).owner.values()
         return await export_user(self.store, user, to, page, tenant=self.layers.tenant)
 

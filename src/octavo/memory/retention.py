@@ -11,7 +11,6 @@ import msgspec
 from octavo.assemble import queue_folder
 from octavo.config import Settings
 from octavo.errors import OctavoError, StoreClosed
-from octavo.events.retention import subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Cursor, Query, Remove, Scope
 from octavo.kernel.ports import ListsTenants, list_heads, walk, write_ops
@@ -19,6 +18,7 @@ from octavo.layers import LayeredMemory
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.pending import FACTS, PENDING
 from octavo.transfer import Progress
+from octavo.util.ages import subtract_age
 
 #: What a setting can limit, by its collection. Dead letters are files of the queue, which has no collection.
 LIMITED = ("messages", "observations", "events", "turns", "log", "versions")

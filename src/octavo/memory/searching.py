@@ -18,14 +18,13 @@ from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.text import content
 from octavo.layers.reading import records_as_of
 from octavo.layers.records import COLLECTIONS
+from octavo.layers.values import DEFAULT_USER
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
 from octavo.search.question import Filters, queries
 from octavo.search.recall import MOST_HITS, Recall
 from octavo.stores.memory import MemoryStore
 from octavo.wraps.wrap import Wrap
 
-#: Whose a memory is when nobody is named, in Python and on the command line.
-DEFAULT_USER = "default_user"
 #: Where messages are kept when no session is named.
 DEFAULT_SESSION = "default_session"
 #: What can be searched, and the collections it is kept in.

@@ -65,6 +65,11 @@ def stem(word: str) -> str:
     return _remembered(word) if len(word) <= _SHORT else _stem(word)
 
 
+def stem_start(word: str) -> str:
+    """The two letters that the stem of a word begins with, without what takes time: endings alone are cut."""
+    return stem(word)[:2] if word in _IRREGULAR or word in _KNOWN else word[:2]
+
+
 def _stem(word: str) -> str:
     word = _IRREGULAR.get(word, word)
     if (prefixed := _PREFIXED.fullmatch(word)) and prefixed[2] in _IRREGULAR:  # rebuilt, overslept

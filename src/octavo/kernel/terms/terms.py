@@ -15,6 +15,7 @@ from octavo.kernel.terms.dates import days
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.traditional import simplify
 from octavo.kernel.text import pieces
+from octavo.util.patterns import lazy_pattern
 
 _SHORT = 24  # longer words, and those of scripts without spaces, seldom repeat and would only fill memory
 MOST_CHARACTERS = 65_536  # of one text; a longer one is found by what stands at its beginning
@@ -27,13 +28,13 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u
 _SIGNS = "\u0300-\u036f\u0900-\u0dff"
 _EMOJI = "\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff"  # skin tones are no matter
 _LETTER = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])"
-_CHUNK = re.compile(
+_CHUNK = lazy_pattern(
     rf"[{_UNSPACED}]+"
     rf"|{_LETTER}+(?:(?:['’_.\-]|(?<=\d)[,:/](?=\d)){_LETTER}+)*(?:\+\+|#)?"
     rf"|[{_EMOJI}]"
 )
 _PLAIN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")  # all there is in most English text
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_IS_UNSPACED = lazy_pattern(rf"[{_UNSPACED}]")
 _PARTS = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SPECIAL = {"c++": "cplusplus", "c#": "csharp", "f#": "fsharp"}

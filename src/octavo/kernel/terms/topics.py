@@ -7,12 +7,13 @@ other, of a spelling that no text has, so that every index holds it and every se
 import asyncio
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.terms import TOPIC_PREFIX
-from octavo.kernel.terms.english import stem
+from octavo.kernel.terms.english import stem, stem_start
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.traditional import simplify
 from octavo.util.patterns import lazy_pattern
@@ -35,30 +36,33 @@ _AGED = lazy_pattern(
     r"(?=\s*(?:[,.!;]|$)|\s+(?:and|but|now|so|in|this|next|on|years?)\b)",
     re.IGNORECASE,
 )
+_NOTHING: tuple[tuple[()], tuple[()]] = (), ()
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
 
 
+#: A word of the table, or the word of a phrase that it is looked up by; whether it has yet to be stemmed; the phrase; its topics.
+_Entry: TypeAlias = tuple[str, bool, str, tuple[str, ...]]
+
+
 class _Table(NamedTuple):
-    words: Mapping[str, tuple[str, ...]]  # term → the topics it is a word of
-    phrases: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]  # a term of it → the phrase and its topics
+    entries: Mapping[str, Sequence[_Entry]]  # the first two characters of a term → what may be it
     definite: frozenset[str]
 
 
 def topics(text: str, found: Iterable[str]) -> list[str]:
     """The topics of a text, as terms, each once; `found` are its other terms."""
-    table = _table()
     text = simplify(text[:MOST_CHARACTERS])
-    held = set(found)
-    about = {topic for term in table.words.keys() & held for topic in table.words[term]}
-    if phrased := table.phrases.keys() & held:
+    told = [_told_by(term) for term in set(found)]
+    about = {topic for words, _ in told for topic in words}
+    if any(phrases for _, phrases in told):
         said = _END.sub(r" \g<0>", text.casefold().replace(chr(0x2019), chr(39)))
         folded = f" {' '.join(said.split())} "
         if " not " in folded:  # "can not stand" is "can't stand"
             folded += _NOT.sub(r"\1n't", folded).replace("cann't", "can't")
         if _BARE.search(folded):
             folded += _BARE.sub(lambda bare: "'".join(filter(None, bare.groups())), folded)
-        for term in phrased:
-            for phrase, named in table.phrases[term]:
+        for _, phrases in told:
+            for phrase, named in phrases:
                 if phrase in folded:
                     about.update(named)
     for topic, pattern in (("name", _NAMED), ("birthday", _AGED)):
@@ -68,7 +72,7 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
 
 
 async def load() -> None:
-    """Read the table, once: it takes a tenth of a second, for which no event loop should stand still."""
+    """Read the table, once: it takes some hundredths of a second, for which no event loop should stand still."""
     if not _table.cache_info().currsize:
         await asyncio.to_thread(_table)
 
@@ -80,7 +84,7 @@ def is_definite(term: str) -> bool:
 
 def says_topic(word: str) -> bool:
     """Whether a word or a pair of characters by itself says that a text is about something."""
-    return word in _table().words
+    return bool(_told_by(word)[0])
 
 
 def topic_name(term: str) -> str:
@@ -90,8 +94,7 @@ def topic_name(term: str) -> str:
 
 @functools.cache
 def _table() -> _Table:
-    words: dict[str, list[str]] = {}
-    phrases: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    entries: dict[str, list[_Entry]] = defaultdict(list)
     definite: set[str] = set()
     for line in resources.files(__package__).joinpath("topics.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
@@ -102,19 +105,34 @@ def _table() -> _Table:
             definite.add(about[0])
         english, _, chinese = held.partition("|")
         for word in english.split():
-            if "_" in word:
-                rarest = terms(max(word.split("_"), key=lambda part: ("'" not in part, len(part))))[-1]
-                phrases.setdefault(rarest, []).append((f" {word.replace('_', ' ')}", about))
+            phrase = f" {word.replace('_', ' ')}" if "_" in word else ""
+            rarest = max(word.split("_"), key=lambda part: ("'" not in part, len(part))) if phrase else word
+            if (
+                rarest.isascii() and rarest.isalpha()
+            ):  # most are, and to stem thousands takes a tenth of a second
+                entries[stem_start(rarest)].append((rarest, True, phrase, about))
             else:
-                plain = word.isascii() and word.isalpha()  # most are, and there are thousands
-                words.setdefault(stem(word) if plain else terms(word)[-1], []).extend(about)
+                term = terms(rarest)[-1]
+                entries[term[:2]].append((term, False, phrase, about))
         for word in simplify(chinese).split():
-            if len(word) > 2:
-                phrases.setdefault(word[:2], []).append((word, about))
-            else:
-                words.setdefault(word, []).extend(about)
-    return _Table(
-        {word: tuple(dict.fromkeys(named)) for word, named in words.items()},
-        {term: tuple(held) for term, held in phrases.items()},
-        frozenset(definite),
-    )
+            entries[word[:2]].append((word[:2], False, word if len(word) > 2 else "", about))
+    return _Table(dict(entries), frozenset(definite))
+
+
+def _told_by(term: str) -> tuple[Iterable[str], Iterable[tuple[str, tuple[str, ...]]]]:
+    """The topics that a term says by itself, and the phrases that it is part of, with theirs."""
+    start = term[:2]
+    return _terms_from(start).get(term, _NOTHING) if start in _table().entries else _NOTHING
+
+
+@functools.cache
+def _terms_from(start: str) -> Mapping[str, tuple[set[str], list[tuple[str, tuple[str, ...]]]]]:
+    """The terms of the table that begin so: few are asked for, and only those have to be stemmed."""
+    found: dict[str, tuple[set[str], list[tuple[str, tuple[str, ...]]]]] = {}
+    for word, stems, phrase, about in _table().entries[start]:
+        words, phrases = found.setdefault(stem(word) if stems else word, (set(), []))
+        if phrase:
+            phrases.append((phrase, about))
+        else:
+            words.update(about)
+    return found

@@ -1,0 +1,54 @@
+"""The `octavo` and `python` that tests share are like those of their own: they end, read, print and are stopped alike."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warm import programs
+
+
+@pytest.fixture(params=["warm", "own"])
+def environ(request):
+    """An environment with these programs, and one with those that are installed."""
+    folder = programs() if request.param == "warm" else str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "printed", "error"),
+    [
+        ("octavo fly", 2, "", "No such command 'fly'"),
+        ("OCTAVO_URL=file://x octavo list", 2, "", "there is no store at x"),
+        ("python -c 'import sys; print(sys.argv); sys.exit(3)' a", 3, "['-c', 'a']\n", ""),
+        ("echo 林 | python -c 'print(input())'", 0, "林\n", ""),
+        ("python -c 'import os; print(os.getcwd())'", 0, "{folder}\n", ""),
+        ("python -c '1/0'", 1, "", "ZeroDivisionError"),
+        ("python -W error -c 'import warnings; warnings.warn(1)'", 1, "", "UserWarning"),
+        ("python -c 'import sys; sys.exit(\"no\")'", 1, "", "no\n"),
+        ("octavo --help | head -c 6", 0, "Usage:", ""),
+        ("echo 'print(__name__)' > p.py; python p.py", 0, "__main__\n", ""),
+    ],
+)
+def test_a_program_ends_and_prints_alike(line, status, printed, error, environ, tmp_path):
+    done = subprocess.run(
+        line, shell=True, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, printed.replace("{folder}", str(tmp_path))), done.stderr
+    assert error in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_program_is_stopped_alike(number, environ):
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    program = subprocess.Popen(["python", "-c", code], env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+    with program:
+        child = int(program.stdout.readline())
+        program.send_signal(number)
+        assert program.wait(timeout=60) != 0
+    with pytest.raises(ProcessLookupError):
+        while True:
+            os.kill(child, 0)

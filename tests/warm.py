@@ -1,0 +1,199 @@
+"""`octavo` and `python` for tests of what programs print: each runs in a process forked from one that has Octavo imported already.
+
+Half a second of every such program is imports and patterns. Where it is the start of a process that is tested, its signals or
+its environment, a test starts one of its own; `make torture` does so everywhere.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import marshal
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+import types
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+#: What stands in the folder as `octavo` and `python`: it hands its streams, words and environment over, passes signals on, and
+#: ends as they end.
+_PROGRAM = """#!{python} -IS
+import _signal, _socket, marshal, os, sys
+words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
+if words[1:2] in (["-m"], ["mcp"]) or "--workers" in words:  # workers and what MCP needs are imported anew anyway
+    os.execv({beside!r} + words[0], words)
+asked = _socket.socket(_socket.AF_UNIX)
+asked.connect({address!r})
+streams = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
+order = marshal.dumps((words, os.getcwd(), dict(os.environ)))
+asked.sendmsg([len(order).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+asked.sendall(order)
+child = int.from_bytes(asked.recv(4), "big")
+for number in (_signal.SIGINT, _signal.SIGTERM):
+    _signal.signal(number, lambda number, _: os.kill(child, number))
+told = asked.recv(1)
+os._exit(told[0] if told else 70)
+"""
+
+
+@cache
+def programs() -> str:
+    """The folder to put first in a PATH."""
+    from sampled import FULL  # with pytest, which the process that is forked has no use for
+
+    beside = Path(sys.executable).parent
+    if FULL:
+        return str(beside)
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    address = folder / "socket"
+    for name in ("octavo", "python"):
+        program = folder / name
+        program.write_text(
+            _PROGRAM.format(python=sys.executable, beside=f"{beside}{os.sep}", address=str(address))
+        )
+        program.chmod(0o755)
+    ready, told = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(address), str(told)], pass_fds=[told], start_new_session=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("OCTAVO")},
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(told)
+
+    @atexit.register
+    def end() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    assert os.read(ready, 1), "the process that is to be forked did not start"
+    os.close(ready)
+    return str(folder)
+
+
+def _import_ahead() -> None:
+    """All that programs import, and the patterns that they compile; no thread may be started, since none outlives a fork."""
+    from octavo.cli.commands import import_commands
+    from octavo.layers.changes import signatures
+    from octavo.search import subject
+
+    import_commands()
+    for name in (
+        *("apsw", "yaml", "octavo.erasing.forgetting", "octavo.stores.sql.drivers.sqlite"),
+        *("octavo.server.running", "octavo.server.app", "octavo.server.console.site"),
+    ):
+        importlib.import_module(name)
+    subject._compile()
+    for text in ("I live in Berlin and I am allergic to peanuts.", "我住在北京，对花生过敏。"):
+        list(signatures(text, "user"))
+
+
+def _run(words: list[str], folder: str, environment: dict[str, str]) -> None:
+    """Be that program, from now on."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    for stream, (name, mode, lines) in enumerate(
+        (("stdin", "r", -1), ("stdout", "w", -1), ("stderr", "w", 1))
+    ):
+        setattr(sys, name, open(stream, mode, lines, encoding=encoding, closefd=False))  # noqa: SIM115 - to the end of the process
+    name, *words = words
+    if words[:2] == ["-W", "error"]:
+        del words[:2]
+        warnings.simplefilter("error")
+    if environment.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
+    if name == "octavo":
+        from octavo.cli import main
+
+        sys.argv = ["octavo", *words]
+        main()
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        sys.path[0] = ""
+        program = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), vars(program))
+    else:
+        sys.argv = words
+        sys.path[0] = str(Path(words[0]).resolve().parent)
+        runpy.run_path(words[0], run_name="__main__")
+
+
+def _status_of(words: list[str], folder: str, environment: dict[str, str]) -> int:
+    """Be that program to its end, but for taking every module apart, which takes longer than most programs."""
+    status = 0
+    try:
+        _run(words, folder, environment)
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = 120
+    sys.stderr.flush()
+    return status
+
+
+def _serve(address: str, told: int) -> None:
+    _import_ahead()
+    gc.freeze()  # or the first collection of each child would copy all of it
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen()
+    os.write(told, b" ")
+    os.close(told)
+    while True:
+        asked, _ = listening.accept()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if os.fork() == 0:
+            listening.close()
+            _answer(asked)
+        asked.close()
+
+
+def _answer(asked: socket.socket) -> NoReturn:
+    """Run one program and tell how it ended; it ends with whoever asked."""
+    length, streams, _, _ = socket.recv_fds(asked, 4, 3)
+    order = asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
+    ended, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        asked.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os._exit(_status_of(*marshal.loads(order)))  # its end of the pipe is closed then
+    for each in (*streams, end):
+        os.close(each)
+    asked.sendall(child.to_bytes(4, "big"))
+    if asked in select.select([asked, ended], [], [])[0]:
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    with contextlib.suppress(OSError):
+        asked.sendall(bytes([status if status >= 0 else 128 - status]))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]))
