@@ -9,10 +9,14 @@ from octavo.layers.values import OwnerType
 from octavo.util.patterns import lazy_pattern
 
 MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
-LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 _AS_TYPED = str.maketrans("‘’`０１２３４５６７８９", "'''0123456789")
 _ASKED = lazy_pattern(r"[?？]\W{0,7}$")
+#: A cut inside a clause would leave "I live in Be": it is made where a clause ends, else between words.
+_PIECE = lazy_pattern(
+    r"(?s).{1,400}(?:$|(?<=[,，、:：])(?!\d)|(?=\s(?:and|but|so|because)\s))|.{1,400}(?<=\s)|.{1,400}"
+)
+_WHOLE = lazy_pattern(r"(?s).*(?:[。！？!?；;…\n]|[.](?=\s))")
 _KEPT_END = frozenset("\"'+#%")
 _OPENED_BY = dict(zip(")）]］」』】》〉”", "(（[［「『【《〈“", strict=True))
 _I = re.IGNORECASE
@@ -174,6 +178,12 @@ _ASIDE = (
 )
 
 
+def beginning(text: str) -> str:
+    """The whole sentences of a text that are read."""
+    read = text[:MOST_CHARACTERS]
+    return whole[0] if read != text and (whole := _WHOLE.match(read)) else read
+
+
 class Sentence(NamedTuple):
     """A sentence without its end, and whether that asked something."""
 
@@ -214,16 +224,15 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 def _sentences(text: str) -> Iterator[str]:
     for match in COMMON.SENTENCE.finditer(text):
-        for at in range(0, len(match[0]), LONGEST_SENTENCE):
+        open_part = ""
+        for part in COMMON.STOP.split(match[0]):
+            open_part = f"{open_part} {part}".strip() if open_part else part
+            if len(open_part) < 200 and COMMON.ABBREVIATED.search(open_part):
+                continue  # "Dr. Lee" is no end of a sentence
+            yield from _PIECE.findall(open_part)
             open_part = ""
-            for part in COMMON.STOP.split(match[0][at : at + LONGEST_SENTENCE]):
-                open_part = f"{open_part} {part}".strip() if open_part else part
-                if len(open_part) < 200 and COMMON.ABBREVIATED.search(open_part):
-                    continue  # "Dr. Lee" is no end of a sentence
-                yield open_part
-                open_part = ""
-            if open_part:
-                yield open_part
+        if open_part:
+            yield open_part
 
 
 def _clean(written: str) -> str:
