@@ -2,6 +2,9 @@
 
 import asyncio
 import copy
+import enum
+import gc
+import pickle
 from functools import partial
 
 import pytest
@@ -15,8 +18,10 @@ from octavo import (
     Memory,
     NotFound,
     StoreError,
+    open_store,
 )
 from octavo.chat import ChatMemory, Msg
+from octavo.conversation import StoreChatMessageHistory
 from octavo.events import AgentEvent, EventStore
 from octavo.kernel.model import Query, Scope
 from octavo.memory import DEFAULT_USER
@@ -107,6 +112,43 @@ async def test_a_memory_cannot_be_copied(memory):
     """Half a copy of an event loop would complain when it is collected."""
     with pytest.raises(TypeError, match="share it, or open another"):
         copy.deepcopy(memory)
+
+
+async def test_a_store_in_use_cannot_be_copied(tmp_path):
+    """The lock of a copy was the original's, and ended with the copy."""
+    async with open_store(f"file://{tmp_path}") as store:
+        history = StoreChatMessageHistory(store, "monday")
+        await history.aadd_user_message("hello")
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="share it, or open another"):
+                make(store)
+        with pytest.raises(TypeError):
+            copy.deepcopy(history)
+        gc.collect()
+        await history.aadd_user_message("again")
+        assert await history.acount() == 2
+
+
+async def test_a_text_of_another_class_is_the_text(memory):
+    """A member of an enum, or what a template engine answers: the same user, and the same words, in every spelling."""
+
+    class Name(str, enum.Enum):
+        LIN = "lin"
+        MONDAY = "monday"
+
+    class Markup(str):
+        __slots__ = ()
+
+    who = {"user_id": Name.LIN, "session_id": Name.MONDAY}
+    added = await memory.add(Markup(BERLIN), metadata={"app": Markup("shop")}, **who)
+    assert added.count("insert") == 2
+    [fact, _] = await memory.get_all(user_id="lin", session_id="monday")
+    assert (fact.metadata["app"], fact.entity_id) == ("shop", "lin")
+    await memory.update(fact.id, Markup("The user lives in Potsdam"))
+    assert (await memory.get(fact.id)).content == "The user lives in Potsdam"
+    assert (await memory.search("peanuts", **who))[0].session_id == "monday"
+    await memory.forget(user_id=Name.LIN)  # which went on without end on files
+    assert (await memory.stats(user_id="lin"))["messages"] == 0
 
 
 async def test_a_session_is_searched_alone(memory):
