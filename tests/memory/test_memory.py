@@ -132,7 +132,7 @@ async def test_a_store_in_use_cannot_be_copied(tmp_path):
 async def test_a_text_of_another_class_is_the_text(memory):
     """A member of an enum, or what a template engine answers: the same user, and the same words, in every spelling."""
 
-    class Name(str, enum.Enum):
+    class Name(str, enum.Enum):  # noqa: UP042 - an f-string says "Name.LIN" of it
         LIN = "lin"
         MONDAY = "monday"
 
