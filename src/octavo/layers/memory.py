@@ -281,6 +281,7 @@ class LayeredMemory(LayerReading):
         """
         shared = self._begin()
         why = checking.reason(reason)
+        checking.flag("forever", forever)
 
         async def attempt() -> ChangeStep:
             before = await self._find(memory_id, user_id, agent_id, layer)

@@ -17,7 +17,7 @@ from octavo.layers.shared import CHANGES, Shared
 from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, State
 
 _TICK = timedelta(microseconds=1)
-_LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
+LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
 _ROWS = 200  # of the log are read at once, when not all of them may be wanted
 _LOOKED = 1000  # rows of the log that a list of bounded size looks through for those of one layer
 _LOG_BYTES = 4 * 2**20  # of the log that are in memory at once
@@ -111,7 +111,7 @@ class LayerReading:
 
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""
-        found = await self.logs(memory_id, limit=None)
+        found = await self.logs(checking.name("memory_id", memory_id), limit=None)  # of None, everybody's
         if not found:
             raise NotFound(f"there is no memory {memory_id!r}, and there was none")
         return found[::-1]
@@ -256,7 +256,7 @@ async def _read_latest(
     """
     layer = LAYER_OF[query.collection]
     if at is not None:  # what was there and alive then, as far as time can be counted
-        at = min(at, _LATEST)
+        at = min(at, LATEST)
         until = at + _TICK if query.until is None else min(query.until, at + _TICK)
         query = replace(query, until=until, alive_at=at)
     while True:

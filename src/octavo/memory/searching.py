@@ -157,6 +157,8 @@ async def search(
 ) -> Hits:
     """The hits of a question, best first; of a fact and the sentence it was made from, the better one."""
     check_limit(limit)
+    if max_bytes is not None:
+        check_count(max_bytes, "max_bytes must be a number, 0 or more")
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
     spelled = {term: word for word in _WORD.findall(question.lower()) for term in terms(word)}
