@@ -133,7 +133,9 @@ class Msg:
         self.role: Role = role
         self.metadata: dict[str, Any] = {} if metadata is None else metadata
         at = now() if timestamp is None else timestamp
-        self.timestamp = stamp(at) if isinstance(at, datetime) else check_string("the timestamp of a message", at)
+        self.timestamp = (
+            stamp(at) if isinstance(at, datetime) else check_string("the timestamp of a message", at)
+        )
         self.invocation_id = invocation_id
 
     def to_dict(self) -> dict[str, Any]:

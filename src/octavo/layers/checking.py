@@ -114,6 +114,11 @@ def limit(value: Any) -> int | None:
     return None if value is None else check_count(value, "limit must be 0 or more, or None for all")
 
 
+def room(max_bytes: Any) -> int | None:
+    """How many bytes an answer may take; None is any."""
+    return None if max_bytes is None else check_count(max_bytes, "max_bytes must be a number, 0 or more")
+
+
 def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | None:
     """A time in UTC; one without a zone is local time."""
     if value is None:
