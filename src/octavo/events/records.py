@@ -118,6 +118,9 @@ class AgentEvent:
         self.user_id = self.user_id or ""
         self.data = {} if self.data is None else self.data
         self.metadata = {} if self.metadata is None else self.metadata
+        for name, body in (("data", self.data), ("metadata", self.metadata)):
+            if not isinstance(body, Mapping):
+                raise InvalidRecord(f"event {self.event_id!r}: {name} is a dict; got {body!r}"[:300])
 
     def to_dict(self) -> dict[str, Any]:
         """The event as a dictionary of JSON values, in the documented order; with `user_id` if it has one."""
@@ -139,6 +142,8 @@ class AgentEvent:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """The event that `to_dict` made this of; a line of a file store is one too. Other keys are left alone."""
+        if not isinstance(fields, Mapping):
+            raise InvalidRecord(f"an event is told as a dict; got {fields!r}"[:300])
         if "event_type" not in fields:
             raise InvalidRecord(f"no event_type in the event {fields.get('event_id')!r}")
         given = {name: fields[name] for name in _NAMES if fields.get(name) is not None}
