@@ -99,7 +99,12 @@ _SAID_SHORT = (
         lambda match: f"my {re.sub('.*number', 'phone number', match['key'] or match['same'])} is ",
     ),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
-    (lazy_pattern(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
+    (
+        lazy_pattern(
+            r"(?<! is)(?<! am)(?<! are)(?<! was)(?<! do)(?<! but),? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"
+        ),
+        "",
+    ),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
     (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
@@ -129,6 +134,7 @@ _SAID_SHORT = (
 )
 _TWO_IN_ONE = (
     (lazy_pattern(r" and (?=[\w-]+(?: \w+)? (?:makes?|gives?) me )", _I), "; "),
+    (ENGLISH.BUT_NOT, r"\g<did>, \g<who> do not \g<verb> "),
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
     (ENGLISH.ONLY_NOW, r"\g<did>, I only \g<verb> "),
     (ENGLISH.TWO_DATED, r"\g<did>, \g<who> \g<verb> "),
@@ -256,7 +262,8 @@ def clauses_zh(sentence: str) -> list[str]:
         # 也许|我会去: what is only perhaps so
         number = re.fullmatch(r"\d[\d -]{6,}|[a-zA-Z0-9_.+-]+@[a-zA-Z0-9.-]+", part)  # 有事打我手机，|0571…
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
-        perhaps = joined.pop() if joined and (number or early) else ""
+        once = joined and CHINESE.ONCE.fullmatch(joined[-1])  # 以前，|我住在杭州: not any more
+        perhaps = joined.pop() if joined and (number or early or once) else ""
         if joined and part[0] == "我" and CHINESE.WHERE.fullmatch(COMMON.CHINESE.sub("", joined[-1])):
             joined[-1] = f"我{joined[-1]}{part[1:]}"  # 上周在迪卡侬，我买了一顶帐篷
         else:
