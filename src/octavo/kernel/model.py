@@ -24,8 +24,6 @@ _MOST = 2**53  # no store holds more records, and no driver takes a larger numbe
 #: Names that a cache by names holds: four of 255 bytes at most, so that none of them takes more than a few MiB.
 NAMES_HELD = 4096
 
-_NAMED = {str, type(None)}
-
 
 def plain_text(text: str) -> str:
     """The text that a subclass of str is, such as a member of an enum; TypeError if it is none."""
@@ -41,10 +39,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     session: str | None = None
 
     def __post_init__(self) -> None:
-        if not {type(self.tenant), type(self.user), type(self.agent), type(self.session)} <= _NAMED:
+        for value in (self.tenant, self.user, self.agent, self.session):
+            if value is None or type(value) is str:
+                continue
             for name in self.__struct_fields__:  # a member of an enum would be spelled in several ways
-                if isinstance(value := getattr(self, name), str):
-                    msgspec.structs.force_setattr(self, name, plain_text(value))
+                if isinstance(given := getattr(self, name), str):
+                    msgspec.structs.force_setattr(self, name, plain_text(given))
 
     @property
     def key(self) -> str:
