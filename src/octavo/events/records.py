@@ -118,9 +118,6 @@ class AgentEvent:
         self.user_id = self.user_id or ""
         self.data = {} if self.data is None else self.data
         self.metadata = {} if self.metadata is None else self.metadata
-        for name, body in (("data", self.data), ("metadata", self.metadata)):
-            if not isinstance(body, Mapping):
-                raise InvalidRecord(f"event {self.event_id!r}: {name} is a dict; got {body!r}"[:300])
 
     def to_dict(self) -> dict[str, Any]:
         """The event as a dictionary of JSON values, in the documented order; with `user_id` if it has one."""
