@@ -280,6 +280,9 @@ async def test_without_memory():
         ({"tools": [calculator, calculator]}, "two tools are named 'calculator'"),
         ({"tools": ["calculator"]}, "a tool must be a function"),
         ({"middlewares": [print]}, "is no middleware"),
+        ({"tools": print}, "tools are a list of functions; got <built-in function print>"),
+        ({"middlewares": 5}, "middlewares are a list of them; got 5"),
+        ({"system_prompt": 5}, "system_prompt is a text; got 5"),
     ],
 )
 def test_what_cannot_be_an_agent(given, words):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypedDict
 
 import pytest
@@ -14,7 +15,7 @@ from agents import agent, call
 
 from octavo import AgentContext, ConfigError, EventType
 from octavo.agent import Tool, tool
-from octavo.agent.tools import InvalidArguments, read_docstring
+from octavo.agent.tools import InvalidArguments, read_docstring, result_text
 
 CONTEXT = AgentContext(session_id="s")
 
@@ -371,3 +372,15 @@ def test_what_cannot_be_a_tool():
         Tool(takes, name="x" * 65)
     with pytest.raises(ConfigError, match="a tool must be a function; got 3"):
         Tool(3)
+
+
+def test_a_result_of_pydantic_is_json():
+    """The model is told fields that it can read, also inside a list."""
+
+    class Offer:  # what a pydantic model answers of itself
+        def model_dump(self, *, mode):
+            return {"price": 5, "mode": mode}
+
+    assert result_text(Offer()) == '{"price":5,"mode":"json"}'
+    assert result_text([Offer()]) == '[{"price":5,"mode":"json"}]'
+    assert result_text({"path": Path("x")}).startswith("{'path': ")

@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import re
+from datetime import datetime
 
 import pytest
 
@@ -118,3 +119,22 @@ def test_equality():
     two.name = "c"
     assert one != two
     assert one != "b"
+
+
+def test_a_time_is_told_as_messages_tell_it():
+    at = datetime(2026, 2, 12, 8, 44, 59, 628_000).astimezone()
+    message = Msg("a", "b", "user", timestamp=at)
+    assert message.timestamp == "2026-02-12 08:44:59.628"
+    with pytest.raises(TypeError, match="the timestamp of a message is a string; got 5"):
+        Msg("a", "b", "user", timestamp=5)
+
+
+@pytest.mark.parametrize("block", [{"type": "text"}, {"type": "text", "text": None}])
+def test_a_block_of_text_has_a_text(block):
+    with pytest.raises(TypeError, match="a block of text has a 'text' that is a string; got "):
+        Msg("a", [block], "user")
+
+
+def test_a_message_is_told_as_a_dict():
+    with pytest.raises(TypeError, match="a message is told as a dict; got None"):
+        Msg.from_dict(None)

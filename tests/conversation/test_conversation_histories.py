@@ -6,7 +6,13 @@ import pytest
 from talk import TALK, said
 
 from octavo import InvalidRecord
-from octavo.conversation import AIMessage, BaseChatMessageHistory, ChatMessageHistory, HumanMessage
+from octavo.conversation import (
+    AIMessage,
+    BaseChatMessageHistory,
+    BaseMessage,
+    ChatMessageHistory,
+    HumanMessage,
+)
 
 
 def test_everything_comes_back(histories):
@@ -34,10 +40,11 @@ def test_trim_drops_the_oldest(histories):
     assert said(histories.open().messages) == ["6", "7", "8", "9"]
     assert history.trim(0) == 4
     assert histories.open().messages == []
-    with pytest.raises(ValueError, match="keep_last is 0 or more"):
-        history.trim(-1)
-    with pytest.raises(ValueError, match="n is 0 or more"):
-        history.latest(-1)
+    for wrong in (-1, True, 1.0, "1", None):
+        with pytest.raises(ValueError, match="n is 0 or more; got "):
+            history.latest(wrong)
+        with pytest.raises(ValueError, match="keep_last is 0 or more; got "):
+            history.trim(wrong)
 
 
 def test_replace_and_assign(histories):
@@ -146,7 +153,46 @@ def test_what_is_no_message_is_refused(histories):
     for bad in (None, "text", {"role": "user", "content": "x"}):
         with pytest.raises(TypeError, match="a history is made of messages; got "):
             history.add_message(bad)
+        with pytest.raises(TypeError, match="made of messages"):
+            history.add_messages([HumanMessage("fine"), bad])
+        with pytest.raises(TypeError, match="made of messages"):
+            history.replace([bad])
+    for bad in (None, HumanMessage("alone")):
+        with pytest.raises(TypeError, match="messages are a list of messages; got "):
+            history.add_messages(bad)
+        with pytest.raises(TypeError, match="messages are a list of messages; got "):
+            history.messages = bad
+    for name in ("", None, 5):
+        with pytest.raises(InvalidRecord, match="the name of a state is a text"):
+            history.set_state(name, {"x": 1})
     assert history.messages == []
+
+
+def test_what_could_not_be_read_again_is_refused(histories):
+    """A message of an unknown kind would make the whole history unreadable, half a surrogate pair its summary."""
+
+    class Spoken(HumanMessage):
+        type = "spoken"
+
+    history = histories.open()
+    for bad in (BaseMessage("x"), Spoken("x")):
+        with pytest.raises(ValueError, match="is not known; known: human, ai"):
+            history.add_message(bad)
+    for bad in ("half \ud83d", [{"type": "text", "text": "half \ud83d"}]):
+        with pytest.raises(InvalidRecord, match="half a surrogate pair at 5"):
+            history.add_user_message(HumanMessage(bad))
+        with pytest.raises(InvalidRecord, match="half a surrogate pair"):
+            history.messages = [HumanMessage(bad)]
+    history.add_user_message("fine")
+    assert said(histories.open().messages) == ["fine"]
+
+
+def test_any_sequence_of_messages_will_do(histories):
+    history = histories.open()
+    history.messages = (HumanMessage("a"),)
+    history.add_messages(HumanMessage(text) for text in "bc")
+    history.add_messages(message for message in ())
+    assert said(histories.open().messages) == ["a", "b", "c"]
 
 
 def test_writers_at_once_lose_nothing(lasting):

@@ -110,3 +110,8 @@ def test_a_line_of_a_file_is_an_event():
 def test_a_kind_of_another_program_stays_its_word():
     """A store that somebody else also writes to can still be read."""
     assert to_event(Record(collection="events", id="e", kind="heartbeat")).event_type == "heartbeat"
+
+
+def test_what_is_told_is_a_dict():
+    with pytest.raises(InvalidRecord, match="an event is told as a dict; got 'x'"):
+        AgentEvent.from_dict("x")

@@ -145,3 +145,40 @@ async def test_naive_times_are_local(memory, monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+@pytest.mark.parametrize("name", ["profile", "events", "logs"])
+async def test_a_list_is_told_where_it_may_end(memory, name):
+    for given, why in (
+        ({"max_bytes": "1"}, "max_bytes must be a number, 0 or more; got '1'"),
+        ({"max_bytes": -1}, "max_bytes must be a number, 0 or more; got -1"),
+        ({"after": "user_lin_1"}, "after must be the Cursor of a record or a page; got 'user_lin_1'"),
+    ):
+        with pytest.raises(InvalidQuery, match=why):
+            await getattr(memory, name)(user_id="lin", **given)
+
+
+async def test_a_profile_goes_on_where_its_limit_ended_it(memory):
+    for text in "abcde":
+        await memory.remember(text, layer="profile", category="preference", **LIN)
+    found, after = [], None
+    while page := await memory.profile(limit=2, after=after, **LIN):
+        found += [one.content for one in page]
+        if (after := page.following) is None:
+            break
+    assert found == ["e", "d", "c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"event_ttl": 5}, "event_ttl is a timedelta, such as .*; got 5"),
+        ({"sweep_seconds": "x"}, "sweep_seconds must be 0 or more .*; got 'x'"),
+        ({"known_memories": -1}, "known_memories must be a number, 0 or more; got -1"),
+        ({"extractor": "gpt"}, "an extractor has a method `decide`; got 'gpt'"),
+    ],
+)
+def test_what_a_memory_is_made_with_is_looked_at(given, why):
+    with pytest.raises((ConfigError, TypeError), match=why):
+        LayeredMemory("memory://", **given)

@@ -1,10 +1,13 @@
 """A memory says what it is about, and is found by that and by the sentence it was made of, on every store alike."""
 
+from datetime import UTC, datetime
+
 import pytest
 from layers_kit import fact
 
 from octavo.kernel.terms.matching import FOUND_BY, index_terms
 from octavo.layers import LayeredMemory
+from octavo.layers.rules.extractor import decide
 
 LIN = {"user_id": "lin"}
 
@@ -84,3 +87,22 @@ def test_of_a_quote_only_new_words_are_indexed() -> None:
     assert not any(len(term) == 1 for term in added)
     assert set(found) - set(own) == set(added)
     assert FOUND_BY == "found_by"
+
+
+@pytest.mark.parametrize(
+    ("said", "topic"),
+    [
+        ("I have a dentist appointment tomorrow at 9.", "health"),
+        ("My dentist is Dr. Osei.", "health"),
+        ("I'm seeing the doctor on Monday at 3pm", "health"),
+        ("明天上午九点我要看牙医", "health"),
+        ("我周五预约了牙医", "health"),
+        ("I am a dentist.", "work"),
+        ("I have a job interview on Friday", "work"),
+        ("My sister is a doctor", "family"),
+        ("我是牙医", "work"),
+    ],
+)
+def test_who_goes_to_a_dentist_is_not_at_work(said, topic):
+    [one] = decide(said, (), owner_type="user", at=datetime(2026, 3, 12, tzinfo=UTC))
+    assert one.topic == topic

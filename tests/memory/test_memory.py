@@ -2,6 +2,10 @@
 
 import asyncio
 import copy
+import enum
+import gc
+import pickle
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -15,8 +19,10 @@ from octavo import (
     Memory,
     NotFound,
     StoreError,
+    open_store,
 )
 from octavo.chat import ChatMemory, Msg
+from octavo.conversation import StoreChatMessageHistory
 from octavo.events import AgentEvent, EventStore
 from octavo.kernel.model import Query, Scope
 from octavo.memory import DEFAULT_USER
@@ -109,6 +115,43 @@ async def test_a_memory_cannot_be_copied(memory):
         copy.deepcopy(memory)
 
 
+async def test_a_store_in_use_cannot_be_copied(tmp_path):
+    """The lock of a copy was the original's, and ended with the copy."""
+    async with open_store(f"file://{tmp_path}") as store:
+        history = StoreChatMessageHistory(store, "monday")
+        await history.aadd_user_message("hello")
+        for make in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="share it, or open another"):
+                make(store)
+        with pytest.raises(TypeError):
+            copy.deepcopy(history)
+        gc.collect()
+        await history.aadd_user_message("again")
+        assert await history.acount() == 2
+
+
+async def test_a_text_of_another_class_is_the_text(memory):
+    """A member of an enum, or what a template engine answers: the same user, and the same words, in every spelling."""
+
+    class Name(str, enum.Enum):  # noqa: UP042 - an f-string says "Name.LIN" of it
+        LIN = "lin"
+        MONDAY = "monday"
+
+    class Markup(str):
+        __slots__ = ()
+
+    who = {"user_id": Name.LIN, "session_id": Name.MONDAY}
+    added = await memory.add(Markup(BERLIN), metadata={"app": Markup("shop")}, **who)
+    assert added.count("insert") == 2
+    [fact, _] = await memory.get_all(user_id="lin", session_id="monday")
+    assert (fact.metadata["app"], fact.entity_id) == ("shop", "lin")
+    await memory.update(fact.id, Markup("The user lives in Potsdam"))
+    assert (await memory.get(fact.id)).content == "The user lives in Potsdam"
+    assert (await memory.search("peanuts", **who))[0].session_id == "monday"
+    await memory.forget(user_id=Name.LIN)  # which went on without end on files
+    assert (await memory.stats(user_id="lin"))["messages"] == 0
+
+
 async def test_a_session_is_searched_alone(memory):
     await memory.add("The code of the door is 4711.", user_id="lin", session_id="monday")
     await memory.add("The code of the gate is 1234.", user_id="lin", session_id="tuesday")
@@ -195,6 +238,44 @@ async def test_a_page_goes_on_after_a_cursor(memory):
 def test_an_argument_that_is_wrong_is_named(given, says):
     with pytest.raises(ConfigError, match=says):
         AsyncMemory(**given)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda memory, fact: memory.add("I am a nurse.", user_id="lin", infer="no"), "infer must be True or"),
+        (lambda memory, fact: memory.delete(fact, forever="no"), "forever must be True or False; got 'no'"),
+        (lambda memory, fact: memory.forget(user_id="lin", dry_run=1), "dry_run must be True or False; got 1"),
+        (lambda memory, fact: memory.undo_all(add=[], user_id="lin"), "add is what an add.. answered"),
+        (lambda memory, fact: memory.undo_all(add=5, user_id="lin"), "add is what an add.. answered"),
+        (lambda memory, fact: memory.search("home", user_id="lin", max_bytes=-1), "max_bytes must be a number"),
+        (lambda memory, fact: memory.context("home", user_id="lin", shown="home"), "shown must be a list of"),
+        (lambda memory, fact: memory.context("home", user_id="lin", shown=[5]), "shown must be a list of"),
+        (lambda memory, fact: memory.export(None, user_id="lin"), "an export goes to a path"),
+        (lambda memory, fact: memory.export(".", user_id="lin"), "is a folder; name a file in it"),
+        (lambda memory, fact: memory.export("a", user_id="lin", page="a"), "would be one file, a; name two"),
+    ],
+)  # fmt: skip
+async def test_a_wrong_argument_is_named_and_does_nothing(memory, tmp_path, monkeypatch, call, says):
+    monkeypatch.chdir(tmp_path)
+    added = await memory.add("I live in Berlin.", user_id="lin")
+    with pytest.raises((InvalidQuery, InvalidRecord, ConfigError), match=says):
+        await call(memory, added.memories[0].id)
+    assert [fact.text for fact in await memory.get_all(user_id="lin")] == ["The user lives in Berlin"]
+    assert not (tmp_path / "a").exists()
+
+
+async def test_the_history_of_no_memory_is_nobody_s(memory):
+    """None would be the log of everybody."""
+    await memory.add("I live in Berlin.", user_id="lin")
+    with pytest.raises(InvalidQuery, match="memory_id must be a string; got None"):
+        await memory.history(None)
+
+
+async def test_the_last_moment_is_now(memory):
+    await memory.add("I live in Berlin.", user_id="lin")
+    assert await memory.search("Berlin", user_id="lin", as_of=datetime.max.replace(tzinfo=UTC))
+    assert (await memory.context("Berlin", user_id="lin", as_of=datetime.max.replace(tzinfo=UTC))).text
 
 
 async def test_what_a_message_has_beside_its_words_is_kept(memory):

@@ -367,3 +367,18 @@ def test_what_is_new_of_a_long_talk():
 def test_spaces_do_not_matter():
     assert key_of(Msg("x", "two  words\n", "user")) == key_of(Msg("y", "two words", "user"))
     assert key_of(Msg("x", "a", "user")) != key_of(Msg("x", "a", "assistant"))
+
+
+@pytest.mark.parametrize(("wrong", "as_kept"), [("half \ud83d", "half ?"), ("nul \0", "nul \ufffd")])
+def test_what_no_store_keeps_takes_nothing_with_it(wrong, as_kept):
+    """The talk is sent again with each call: what is wrong with one message must not cost what comes after it."""
+    with Memory("memory://") as memory:
+        keeper = keeping.Keeper(memory)
+        whose = keeping.Options(user_id="lin")
+        talk = [{"role": "user", "content": wrong}]
+        for said, answer in ((None, "What?"), ("I am a nurse.", "Noted."), ("Bye", "Bye!")):
+            talk += [] if said is None else [{"role": "user", "content": said}]
+            keeper.keep(list(talk), [{"role": "assistant", "content": answer}], whose)
+            assert keeper.flush()
+            talk.append({"role": "assistant", "content": answer})
+        assert kept(memory) == [as_kept, "What?", "I am a nurse.", "Noted.", "Bye", "Bye!"]

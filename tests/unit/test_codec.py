@@ -33,6 +33,25 @@ def record(**fields):
     return Record(**{"collection": "messages", "id": "a", "created_at": NOON, "seq": 1, **fields})
 
 
+class Text(str):
+    __slots__ = ()
+
+
+def test_a_subclass_of_a_text_is_stored_as_the_text():
+    scope = Scope(tenant=Text("t"), user=Text("u"), agent=Text("a"), session=Text("s"))
+    given = record(id=Text("a"), kind=Text("k"), scope=scope, text=Text("x"), marks=(Text("m"),))
+    kept = seal(given)
+    plain = (kept.id, kept.kind, kept.text, *kept.marks, *msgspec.structs.astuple(kept.scope))
+    assert {type(each) for each in plain} == {str}
+    assert seal(record(data={"x": Text("y")})).data == {"x": "y"}
+    with pytest.raises(InvalidRecord, match="NUL"):
+        seal(record(data={"x": Text("\0")}))
+    [change] = prepare(
+        [Change(query=Query(collection="messages"), kind=Text("k"), text=Text("x"), mark=(Text("m"),))]
+    )
+    assert {type(each) for each in (change.kind, change.text, *change.mark)} == {str}
+
+
 def nested(levels):
     body = {}
     for _ in range(levels - 1):

@@ -74,6 +74,8 @@ class Agent:
             raise ConfigError(f"an agent needs a usable name: {error}") from None
         if memory_store is not None and not isinstance(memory_store, BaseMemoryStore):
             raise ConfigError(f"memory_store must be a BaseMemoryStore; got {memory_store!r}")
+        if not isinstance(system_prompt, str | None):
+            raise ConfigError(f"system_prompt is a text; got {system_prompt!r}")
         self.model_adapter = model_adapter
         self.system_prompt = system_prompt
         self.max_iterations = max_iterations
@@ -126,6 +128,8 @@ class Agent:
 
     @middlewares.setter
     def middlewares(self, middlewares: Iterable[Any] | None) -> None:
+        if not isinstance(middlewares, Iterable | None):
+            raise ConfigError(f"middlewares are a list of them; got {middlewares!r}")
         self._layers = [Layer(middleware) for middleware in middlewares or ()]
 
     def __repr__(self) -> str:

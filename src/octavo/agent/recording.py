@@ -18,6 +18,7 @@ from octavo.events import AgentEvent, BaseMemoryStore, EventStore, as_store, to_
 from octavo.kernel.codec import MAX_DEPTH
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
+from octavo.kernel.text import drop_unstorable
 from octavo.stores.sql.urls import parse
 from octavo.util.user_code import attempt
 from octavo.util.words import folder_name, pluralize
@@ -257,7 +258,7 @@ def make_keepable(value: Any) -> Any:
 def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
     kind = type(value)
     if kind is str:
-        return _drop_unstorable(value)
+        return drop_unstorable(value)
     if value is None or kind is bool:
         return value
     if kind is int:
@@ -328,15 +329,8 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
 
 
 def _key(key: Any) -> str:
-    return _drop_unstorable(key if type(key) is str else str(getattr(key, "value", key)))
-
-
-def _drop_unstorable(text: str) -> str:
-    """Text without NUL and half surrogate pairs, which no store keeps."""
-    if "\0" in text:
-        text = text.replace("\0", "�")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return drop_unstorable(key if type(key) is str else str(getattr(key, "value", key)))
 
 
 def _safe_repr(value: Any) -> str:
-    return _drop_unstorable(_repr.repr(value))
+    return drop_unstorable(_repr.repr(value))

@@ -3,7 +3,7 @@
 import inspect
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, overload
 
@@ -252,6 +252,8 @@ def tool(
 
 def tools_by_name(given: Any) -> dict[str, Tool]:
     """The tools of an agent, of a list or by their names already; ConfigError when two share a name."""
+    if not isinstance(given, Iterable | None):
+        raise ConfigError(f"tools are a list of functions; got {given!r}")
     found: dict[str, Tool] = {}
     for one in given.values() if isinstance(given, Mapping) else given or ():
         made = one if isinstance(one, Tool) else Tool(one)
@@ -266,8 +268,8 @@ def result_text(result: Any) -> str:
     if isinstance(result, str):
         return result
     try:
-        return msgspec.json.encode(result).decode()
-    except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError):
+        return msgspec.json.encode(result, enc_hook=lambda other: other.model_dump(mode="json")).decode()
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError, UnicodeError):
         return str(result)
 
 

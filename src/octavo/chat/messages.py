@@ -118,7 +118,7 @@ class Msg:
         content: str | Sequence[ContentBlock],
         role: Role,
         metadata: dict[str, Any] | None = None,
-        timestamp: str | None = None,
+        timestamp: str | datetime | None = None,
         invocation_id: str | None = None,
     ) -> None:
         if role not in _ROLES:
@@ -132,7 +132,10 @@ class Msg:
         self.content: str | list[ContentBlock] = _content(content)
         self.role: Role = role
         self.metadata: dict[str, Any] = {} if metadata is None else metadata
-        self.timestamp = stamp(now()) if timestamp is None else timestamp
+        at = now() if timestamp is None else timestamp
+        self.timestamp = (
+            stamp(at) if isinstance(at, datetime) else check_string("the timestamp of a message", at)
+        )
         self.invocation_id = invocation_id
 
     def to_dict(self) -> dict[str, Any]:
@@ -152,6 +155,8 @@ class Msg:
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Self:
         """The message that `to_dict` told; a key that is missing or unknown is refused by name."""
+        if not isinstance(told, Mapping):
+            raise TypeError(f"a message is told as a dict; got {told!r}"[:300])
         if missing := [key for key in _NEEDED if key not in told]:
             raise ValueError(f"a message needs {missing[0]!r}; got {', '.join(map(str, told)) or 'nothing'}")
         if unknown := [key for key in told if key not in _KEYS]:
@@ -215,6 +220,8 @@ def _content(content: Any) -> str | list[ContentBlock]:
             raise TypeError(
                 f"a block is a dict with a 'type', as in {{'type': 'text', 'text': 'hello'}}; got {block!r}"
             )
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            raise TypeError(f"a block of text has a 'text' that is a string; got {block!r}"[:300])
     return cast("list[ContentBlock]", list(content))
 
 

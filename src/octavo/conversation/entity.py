@@ -16,6 +16,7 @@ from octavo.conversation.language import (
     as_language,
     as_model,
     ask,
+    fill,
     pick_prompt,
 )
 from octavo.conversation.memories import BaseChatMemory, at_least, log
@@ -60,7 +61,7 @@ class EntityInfo(Twins):
         """Begin with what a first context says; without a model, with the sentences that name the entity."""
         first = (prompts.FIRST_ENTITY_PROMPT, prompts.FIRST_ENTITY_PROMPT_EN)
         template = pick_prompt(None, *first, language, context)
-        await self._learn(llm, template.format(entity=self.name, context=context), context)
+        await self._learn(llm, template, context, {"entity": self.name, "context": context})
 
     async def aupdate_info(
         self,
@@ -72,8 +73,8 @@ class EntityInfo(Twins):
         """Add what a new context says to what is known."""
         ours = (prompts.ENTITY_SUMMARIZATION_PROMPT, prompts.ENTITY_SUMMARIZATION_PROMPT_EN)
         template = pick_prompt(summarization_prompt, *ours, language, new_context)
-        prompt = template.format(entity=self.name, existing_info=self.info, new_context=new_context)
-        await self._learn(llm, prompt, new_context)
+        values = {"entity": self.name, "existing_info": self.info, "new_context": new_context}
+        await self._learn(llm, template, new_context, values)
         self.last_updated = time.time()
 
     initialize_info = as_plain(ainitialize_info)
@@ -91,12 +92,14 @@ class EntityInfo(Twins):
             setattr(entity, name, fields[name])
         return entity
 
-    async def _learn(self, llm: LanguageModel, prompt: str, context: str) -> None:
+    async def _learn(
+        self, llm: LanguageModel, template: Formats, context: str, values: Mapping[str, str]
+    ) -> None:
         """Take over what the model says is known now, or else what the sentences say."""
         known = ""
         if llm is not None:
             try:
-                known = await ask(llm, prompt)
+                known = await ask(llm, fill(template, **values))
             except ModelError as error:
                 log.warning("what is known about %r is gathered without the model: %s", self.name, error)
         self.info = (known or gather(self.name, context, self.info))[:LONGEST_INFO]
@@ -135,6 +138,10 @@ class ConversationEntityMemory(BaseChatMemory):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if entity_key == self.memory_key:
+            raise ValueError(f"entity_key and memory_key are both {entity_key!r}; give one another name")
+        if not isinstance(entity_cache, list | None):
+            raise TypeError(f"entity_cache is a list of names; got {entity_cache!r}"[:300])
         self.llm = llm
         #: None is the prompt of the conversation's language.
         self.entity_extraction_prompt = entity_extraction_prompt
@@ -229,7 +236,7 @@ class ConversationEntityMemory(BaseChatMemory):
             ours = (prompts.ENTITY_EXTRACTION_PROMPT, prompts.ENTITY_EXTRACTION_PROMPT_EN)
             template = pick_prompt(self.entity_extraction_prompt, *ours, self.language, text)
             try:
-                return _names(await ask(self.llm, template.format(text=text)))
+                return _names(await ask(self.llm, fill(template, text=text)))
             except ModelError as error:
                 log.warning("entities of this turn are found by rules: %s", error)
         await import_aside("octavo.conversation.entity_rules")

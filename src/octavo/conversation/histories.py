@@ -15,13 +15,14 @@ from octavo.conversation.messages import (
     BaseMessage,
     HumanMessage,
     as_message,
-    check_message,
+    check_messages,
     message_from_dict,
     message_to_dict,
     messages_from_dict,
     messages_to_dict,
 )
 from octavo.errors import InvalidRecord, StoreError
+from octavo.kernel.model import check_count as check_number
 from octavo.util.attributes import Fixed
 from octavo.util.disk import folder_turn, replace_file
 from octavo.util.file_modes import make_folder
@@ -75,13 +76,13 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """Hold these messages in place of all others; states stay."""
 
         def put(held: list[BaseMessage], _: dict[str, State]) -> None:
-            held[:] = messages
+            held[:] = check_messages(messages)
 
         self._update(put)
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return list(self.messages[-check_count("n", n) :]) if n else []
+        return list(self.messages[-n:]) if check_count("n", n) else []
 
     def count(self) -> int:
         """How many messages there are."""
@@ -97,7 +98,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
         Whatever others have added since then stays, however many that is.
         """
-        return self._drop_oldest(lambda held: _position(held, list(kept)))
+        return self._drop_oldest(lambda held: _position(held, check_messages(kept)))
 
     def _drop_oldest(self, count: Callable[[list[BaseMessage]], int]) -> int:
         def drop(held: list[BaseMessage], _: dict[str, State]) -> int:
@@ -189,9 +190,19 @@ class ChatMessageHistory(BaseChatMessageHistory):
     def __init__(self, messages: list[BaseMessage] | None = None) -> None:
         self.messages = [] if messages is None else messages
 
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, oldest first; a list that is assigned is held itself."""
+        return self._held
+
+    @messages.setter
+    def messages(self, messages: Sequence[BaseMessage]) -> None:
+        checked = check_messages(messages)
+        self._held = messages if isinstance(messages, list) else checked
+
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages in this order."""
-        self.messages.extend(map(check_message, messages))
+        """Add messages in this order, all of them or none."""
+        self.messages.extend(check_messages(messages))
 
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return work()  # it never waits for anything
@@ -246,7 +257,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
-        self._update(lambda held, _: held.extend(messages))
+        self._update(lambda held, _: held.extend(check_messages(messages)))
 
     def clear(self) -> None:
         """Forget all, and remove the files."""
@@ -303,10 +314,8 @@ class FileChatMessageHistory(BaseChatMessageHistory):
 
 
 def check_count(name: str, number: int) -> int:
-    """A number of messages; one below 0 is refused by name."""
-    if number < 0:
-        raise ValueError(f"{name} is 0 or more; got {number}")
-    return number
+    """A number of messages; what is none is refused by name."""
+    return check_number(number, f"{name} is 0 or more", ValueError)
 
 
 def to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = False) -> str:
@@ -321,6 +330,8 @@ def to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = False
 
 def plain_state(name: str, state: Mapping[str, Any]) -> State:
     """A state as plain values that share nothing with it."""
+    if not isinstance(name, str) or not name:
+        raise InvalidRecord(f"the name of a state is a text that is not empty; got {name!r}"[:300])
     if not isinstance(state, Mapping):
         raise InvalidRecord(f"the state {name!r} is a dict; got {state!r}"[:300])
     read: State = json.loads(to_json(dict(state)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
+from octavo.kernel.codec import is_storable
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.extras import import_extra
 from octavo.util.user_code import call_function, translate_errors
@@ -119,6 +120,15 @@ def pick_prompt(
     return own or (chinese if (language or language_of(text)) == "zh" else english)
 
 
+def fill(template: Formats, **values: Any) -> str:
+    """The prompt that a template makes of these; ModelError when it asks for something else."""
+    try:
+        return template.format(**values)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        names = ", ".join(f"{{{name}}}" for name in values)
+        raise ModelError(f"the prompt {template!r:.80} is to be filled with {names}: {error!r}") from error
+
+
 def as_language(language: Any) -> Language | None:
     """The language a caller named, or ValueError; None leaves it to the conversation."""
     if language not in ("zh", "en", None):
@@ -143,6 +153,8 @@ async def ask(llm: LanguageModel, prompt: str) -> str:
     text = _text(answered)
     if not text:
         raise ModelError(f"the language model answered {answered!r:.80} instead of a text")
+    if not is_storable(text):
+        raise ModelError(f"the language model answered {text!r:.80}, which no store keeps")
     return text
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from octavo.chat.messages import check_string
 from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory
 from octavo.conversation.language import LanguageModel, TokenCounter, as_model, counter_of
 from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, as_message, get_buffer_string
@@ -81,10 +82,13 @@ class BaseChatMemory(BaseMemory):
         ai_prefix: str = "AI",
         memory_key: str = "history",
     ) -> None:
-        if isinstance(chat_memory, str):
+        if chat_memory is not None and not hasattr(chat_memory, "aadd_messages"):
             raise TypeError(
                 f"chat_memory is a history, such as StoreChatMessageHistory(url, session_id); got {chat_memory!r}"
             )
+        texts = {"human_prefix": human_prefix, "ai_prefix": ai_prefix, "memory_key": memory_key}
+        for name, text in texts.items():
+            check_string(name, text)
         self.chat_memory = ChatMessageHistory() if chat_memory is None else chat_memory
         self.output_key = output_key
         self.input_key = input_key
@@ -148,12 +152,16 @@ class BaseChatMemory(BaseMemory):
 
 def input_message(inputs: Mapping[str, Any], input_key: str | None, left_out: Collection[str]) -> BaseMessage:
     """What the user said: the input under this key, else the only one that is not left out."""
+    if not isinstance(inputs, Mapping):
+        raise TypeError(f"inputs are a dict, such as {{'input': 'hello'}}; got {inputs!r}"[:300])
     keys = [key for key in inputs if key not in left_out]
     return _message_of(inputs[_pick_key("input_key", input_key, keys, inputs)], HumanMessage)
 
 
 def output_message(outputs: Mapping[str, Any], output_key: str | None) -> BaseMessage:
     """What was answered: the output under this key, else the only one, else `output`."""
+    if not isinstance(outputs, Mapping):
+        raise TypeError(f"outputs are a dict, such as {{'output': 'hello'}}; got {outputs!r}"[:300])
     keys = ["output"] if len(outputs) > 1 and "output" in outputs else list(outputs)
     return _message_of(outputs[_pick_key("output_key", output_key, keys, outputs)], AIMessage)
 
@@ -297,6 +305,8 @@ class TokenCounting(BaseChatMemory):
         self, llm: LanguageModel = None, *, count_tokens: TokenCounter | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        if count_tokens is not None and not callable(count_tokens):
+            raise TypeError(f"count_tokens is a function from text to a number; got {count_tokens!r}")
         self._count_tokens = count_tokens
         self.llm = llm
 

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from octavo.errors import InvalidRecord
 from octavo.kernel.model import Cursor
 
 Content: TypeAlias = str | list[Any]
@@ -149,25 +150,42 @@ def message_to_dict(message: BaseMessage) -> dict[str, Any]:
 
 
 def check_message(message: BaseMessage) -> BaseMessage:
-    """The message itself; what is none is TypeError."""
+    """The message itself; what is none is TypeError, and what could not be read again is refused."""
     if not isinstance(message, BaseMessage):
         raise TypeError(f"a history is made of messages; got {message!r}"[:300])
+    _kind_of(message.type)
+    try:
+        message.text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRecord(
+            f"a message holds half a surrogate pair at {error.start}: {error.object[:40]!r}"
+        ) from None
     return message
+
+
+def check_messages(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
+    """All of these messages, each of which is one."""
+    if isinstance(messages, BaseMessage) or not isinstance(messages, Iterable):
+        raise TypeError(f"messages are a list of messages; got {messages!r}"[:300])
+    return [check_message(message) for message in messages]
+
+
+def _kind_of(name: Any) -> type[BaseMessage]:
+    if (kind := _KINDS.get(str(name))) is None:
+        raise ValueError(f"a message of type {name!r} is not known; known: {', '.join(_KINDS)}")
+    return kind
 
 
 def messages_to_dict(messages: Iterable[BaseMessage]) -> list[dict[str, Any]]:
     """Each message as `message_to_dict` tells it."""
-    return [message_to_dict(message) for message in messages]
+    return [message_to_dict(message) for message in check_messages(messages)]
 
 
 def message_from_dict(told: Mapping[str, Any]) -> BaseMessage:
     """The message that `message_to_dict` told; a kind that is not known is refused by name."""
     if not isinstance(told, Mapping) or not isinstance(told.get("data"), Mapping):
         raise ValueError(f"a message is told as {{'type': …, 'data': {{…}}}}; got {told!r}"[:300])  # noqa: TRY004
-    kind = _KINDS.get(str(told.get("type")))
-    if kind is None:
-        known = ", ".join(_KINDS)
-        raise ValueError(f"a message of type {told.get('type')!r} is not known; known: {known}")
+    kind = _kind_of(told.get("type"))
     fields = {str(key): copy.deepcopy(value) for key, value in told["data"].items() if key != "type"}
     try:
         return kind(**fields)

@@ -73,7 +73,7 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return self._range(-check_count("n", n)) if n else []
+        return self._range(-n) if check_count("n", n) else []
 
     def count(self) -> int:
         """How many messages there are."""
@@ -140,7 +140,8 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
             raise StoreError(f"the Redis key {self.key} is not a list of messages: {error}") from error
 
     def _push(self, messages: Sequence[BaseMessage]) -> list[tuple[Any, ...]]:
-        return [("RPUSH", self.key, *map(to_json, messages_to_dict(messages)))] if messages else []
+        told = messages_to_dict(messages)
+        return [("RPUSH", self.key, *map(to_json, told))] if told else []
 
     def _write(self, commands: Sequence[tuple[Any, ...]]) -> None:
         with _redis_errors(), self.redis_client.pipeline(transaction=True) as batch:

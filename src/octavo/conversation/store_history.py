@@ -17,6 +17,7 @@ from octavo.conversation.messages import (
     BaseMessage,
     HumanMessage,
     SystemMessage,
+    check_messages,
     message_from_dict,
     message_to_dict,
 )
@@ -164,12 +165,12 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
-        if messages:
-            await self._apply([Add([to_record(message, self._scope) for message in messages])])
+        if records := [to_record(message, self._scope) for message in check_messages(messages)]:
+            await self._apply([Add(records)])
 
     async def areplace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others, in one write; states stay."""
-        records = [to_record(message, self._scope) for message in messages]
+        records = [to_record(message, self._scope) for message in check_messages(messages)]
         await self._apply([Remove(self._query()), Add(records)])
 
     async def aclear(self) -> None:
@@ -183,7 +184,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went."""
-        first = kept[0].kept_at if kept else None
+        first = next((message.kept_at for message in check_messages(kept)), None)
         return await self._prune(self._query(after=first, newest_first=True)) if first else 0
 
     @on_store_loop

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from octavo.chat.messages import check_string
 from octavo.conversation.histories import BaseChatMessageHistory
 from octavo.conversation.language import (
     SUMMARY_PROMPT,
@@ -15,6 +16,7 @@ from octavo.conversation.language import (
     LanguageModel,
     as_language,
     ask,
+    fill,
     pick_prompt,
 )
 from octavo.conversation.memories import TokenCounting, at_least, first_kept, keep_mode, log
@@ -80,7 +82,7 @@ class SummarisingMemory(TokenCounting):
         self.keep = keep
         self.failures = 0
         self.last_error: str | None = None
-        self._first_buffer = buffer
+        self._first_buffer = check_string("a summary", buffer or "")
         self._summarising = threading.Lock()
         if llm is None:
             log.info("%s has no language model: summaries are extracted", type(self).__name__)
@@ -92,7 +94,7 @@ class SummarisingMemory(TokenCounting):
         new_lines = self._as_text(messages)
         talk = f"{existing_summary}\n{new_lines}"
         prompt = pick_prompt(self.prompt, SUMMARY_PROMPT, SUMMARY_PROMPT_EN, self.language, talk)
-        asked = prompt.format(summary=existing_summary, new_lines=new_lines)
+        asked = fill(prompt, summary=existing_summary, new_lines=new_lines)
         if new_lines not in asked:
             raise ModelError("the prompt has no {new_lines}: the model would not see the conversation")
         return await ask(self.llm, asked)
@@ -182,6 +184,7 @@ class SummarisingMemory(TokenCounting):
         self._wait(self._aput(summary))
 
     async def _aput(self, summary: str) -> None:
+        check_string("a summary", summary)
         state = (await self._aread_past()).state
         await self.chat_memory.aset_state(STATE, {**state, "summary": summary})
 

@@ -40,6 +40,14 @@ T = TypeVar("T")
 _SPOKEN: dict[Operation, str] = {"load": "加载", "save": "保存", "clear": "清除"}
 
 
+def _check_memory(memory: BaseMemory) -> BaseMemory:
+    if not hasattr(memory, "memory_variables"):
+        raise TypeError(
+            f"a memory has memory_variables, load_memory_variables and so on; got {memory!r}"[:300]
+        )
+    return memory
+
+
 class Failure(NamedTuple):
     """What a member could not do, why, and when."""
 
@@ -59,7 +67,7 @@ class CombinedMemory(BaseMemory):
     """
 
     def __init__(self, memories: Sequence[BaseMemory]) -> None:
-        self.memories = list(memories)
+        self.memories = memories
         self.failures: deque[Failure] = deque(maxlen=LATEST)
         self._operations = 0  # loads and saves
         self._times: dict[Operation, deque[float]] = {
@@ -74,13 +82,16 @@ class CombinedMemory(BaseMemory):
 
     @memories.setter
     def memories(self, memories: Sequence[BaseMemory]) -> None:
-        if not memories:
+        if not isinstance(memories, Iterable):
+            raise TypeError(f"memories are a list of memories; got {memories!r}"[:300])
+        members = [_check_memory(memory) for memory in memories]
+        if not members:
             raise ValueError("至少需要一个记忆组件")
-        names = [name for memory in memories for name in memory.memory_variables]
+        names = [name for memory in members for name in memory.memory_variables]
         for at, name in enumerate(names):
             if name in names[:at]:
                 raise ValueError(f"记忆变量名冲突: {name}")
-        self._memories = list(memories)
+        self._memories = members
 
     @property
     def memory_variables(self) -> list[str]:
@@ -154,7 +165,7 @@ class MemoryMetrics(BaseMemory):
     """
 
     def __init__(self, memory: BaseMemory, labels: Mapping[str, str] | None = None) -> None:
-        self.memory = memory
+        self.memory = _check_memory(memory)
         #: What tells this memory from others in `prometheus`, beside its type.
         self.labels = dict(labels or {})
         for name in self.labels:

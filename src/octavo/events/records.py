@@ -139,6 +139,8 @@ class AgentEvent:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """The event that `to_dict` made this of; a line of a file store is one too. Other keys are left alone."""
+        if not isinstance(fields, Mapping):
+            raise InvalidRecord(f"an event is told as a dict; got {fields!r}"[:300])
         if "event_type" not in fields:
             raise InvalidRecord(f"no event_type in the event {fields.get('event_id')!r}")
         given = {name: fields[name] for name in _NAMES if fields.get(name) is not None}

@@ -23,6 +23,7 @@ from octavo.kernel.model import (
     Remove,
     Scope,
     check_count,
+    plain_text,
     to_utc,
 )
 from octavo.kernel.shapes import SHAPES
@@ -37,8 +38,15 @@ EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
 MAX_SEQ = 2**53
 _SOON_FOLDED = 8192  # characters
 
+
+def _spell_other(value: Any) -> str:
+    if isinstance(value, str):
+        return plain_text(value)
+    raise TypeError(f"{value!r:.100} is a {type(value).__name__}; give a text, a number, a list or a dict")
+
+
 # A Decimal is written as a string: as a number it could be NaN or 1.10, which would not come back, or not as spelled.
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=_spell_other).encode
 _LISTS = (list, tuple, set, frozenset)  # what is written as a list
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -171,17 +179,17 @@ def seal(record: Record) -> StoredRecord:
     try:
         if record.collection not in _collections:
             raise InvalidRecord(f"unknown collection {record.collection!r}; known: {', '.join(SHAPES)}")
-        id_, kind = record.id, record.kind
-        if not id_:
+        if not record.id:
             raise InvalidRecord("id is empty")
+        id_, kind = plain_text(record.id), plain_text(record.kind)
         check_name("id", id_)
         if kind not in _kinds:
             check_name("kind", kind)
             if len(_kinds) < 1000:  # kinds are few; whoever makes them up pays for the check each time
                 _kinds.add(kind)
         scope, scope_key = _check_scope(record.scope)
-        text = record.text
-        size = _check_text("text", text) if text != "" else 0  # None must be refused, not skipped
+        text = plain_text(record.text)
+        size = _check_text("text", text) if text else 0
         data_json, _ = _encode_body("data", record.data)
         metadata_json, facts = "{}", 0
         if record.metadata:
@@ -191,7 +199,7 @@ def seal(record: Record) -> StoredRecord:
         # Characters are at most four bytes, so only a text that might be too long is measured exactly.
         if size * 4 > MAX_RECORD_BYTES:
             _check_size(text, data_json, metadata_json)
-        marks = tuple(dict.fromkeys(record.marks)) if record.marks else ()
+        marks = tuple(dict.fromkeys(map(plain_text, record.marks))) if record.marks else ()
         for mark in marks:
             check_name("mark", mark)
         if type(record.seq) is not int or not 0 <= record.seq < MAX_SEQ:
@@ -296,15 +304,18 @@ def _check_change(change: Change) -> Change:
     }
     if change.kind is not UNSET:
         check_name("kind", change.kind)
+        new["kind"] = plain_text(change.kind)
     if change.text is not UNSET:
         _check_text("text", change.text)
+        new["text"] = plain_text(change.text)
     for name in ("data", "merge", "metadata"):
         value = getattr(change, name)
         if value is not UNSET:
             new[name] = _decode(_encode_body(name, value)[0])
     if isinstance(change.expires_at, datetime):
         new["expires_at"] = _check_time("expires_at", change.expires_at)
-    for mark in change.mark:
+    new["mark"] = tuple(map(plain_text, change.mark))
+    for mark in new["mark"]:
         check_name("mark", mark)
     if change.unmark:
         new["unmark"] = tuple(mark for mark in change.unmark if is_storable(mark))
@@ -422,7 +433,7 @@ def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) 
     size, levels = 2, 1
     for one in _child_values(value):
         kind = type(one)
-        if kind is str:
+        if kind is str or issubclass(kind, str):
             if "\0" in one:
                 raise InvalidRecord(f"{what} holds a NUL character")
             size += len(one) + 3

@@ -25,6 +25,11 @@ _MOST = 2**53  # no store holds more records, and no driver takes a larger numbe
 NAMES_HELD = 4096
 
 
+def plain_text(text: str) -> str:
+    """The text that a subclass of str is, such as a member of an enum; TypeError if it is none."""
+    return text if type(text) is str else str.__str__(text)
+
+
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Whose a record is. In a query, None means any and "" means none; tenant is always compared exactly."""
 
@@ -32,6 +37,14 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     user: str | None = None
     agent: str | None = None
     session: str | None = None
+
+    def __post_init__(self) -> None:
+        for value in (self.tenant, self.user, self.agent, self.session):
+            if value is None or type(value) is str:
+                continue
+            for name in self.__struct_fields__:  # a member of an enum would be spelled in several ways
+                if isinstance(given := getattr(self, name), str):
+                    msgspec.structs.force_setattr(self, name, plain_text(given))
 
     @property
     def key(self) -> str:

@@ -29,6 +29,13 @@ def escape_json_controls(spelled: str) -> str:
     return _DEL_AND_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", spelled)
 
 
+def drop_unstorable(text: str) -> str:
+    """Text without NUL and half surrogate pairs, which no store keeps."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def fold(text: str) -> str:
     """Make caseless comparison a plain substring test: ＡＢＣ, ABC and abc fold alike.
 

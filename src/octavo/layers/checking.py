@@ -102,9 +102,21 @@ def name(what: str, value: Any) -> str:
     return value
 
 
+def flag(what: str, value: Any, wrong: Wrong = InvalidQuery) -> bool:
+    """A yes or no; "no" would be a yes."""
+    if not isinstance(value, bool):
+        raise wrong(f"{what} must be True or False; got {_shorten(value)}")
+    return value
+
+
 def limit(value: Any) -> int | None:
     """How many at most; None is all."""
     return None if value is None else check_count(value, "limit must be 0 or more, or None for all")
+
+
+def room(max_bytes: Any) -> int | None:
+    """How many bytes an answer may take; None is any."""
+    return None if max_bytes is None else check_count(max_bytes, "max_bytes must be a number, 0 or more")
 
 
 def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | None:
@@ -143,8 +155,8 @@ def expiry(
 
     An `expiry_date` of None says that there is no end, not that there never may be one.
     """
-    if is_permanent not in (UNSET, None) and not isinstance(is_permanent, bool):
-        raise InvalidRecord(f"is_permanent must be True or False; got {_shorten(is_permanent)}")
+    if is_permanent not in (UNSET, None):
+        flag("is_permanent", is_permanent, InvalidRecord)
     given = "expiry_date" if ttl_seconds is None else "ttl_seconds"
     if ttl_seconds is not None:
         if expiry_date is not UNSET:

@@ -13,7 +13,7 @@ from octavo.assemble import Assembled, assemble
 from octavo.config import Settings
 from octavo.errors import ConfigError, Conflict, InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Add, Op, Query, Record, Scope
+from octavo.kernel.model import Add, Op, Query, Record, Scope, check_count
 from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
 from octavo.layers.changes import ChangeStep, OwnerNotes, insert_step, remove_step, revise_step, undo_step
@@ -60,12 +60,19 @@ class LayeredMemory(LayerReading):
         clock: Callable[[], datetime] = now,
         digest_key: str | Path = "",
     ) -> None:
+        if not isinstance(event_ttl, timedelta | None):
+            raise ConfigError(f"event_ttl is a timedelta, such as timedelta(days=30); got {event_ttl!r}")
         if event_ttl is not None and event_ttl <= timedelta():
             raise ConfigError(f"event_ttl must be more than 0, or None for never; got {event_ttl}")
         if event_ttl is not None and event_ttl > _LONGEST_TTL:
             raise ConfigError(f"event_ttl is more than a hundred years, {event_ttl}; None is never")
-        if sweep_seconds is not None and not sweep_seconds >= 0:
-            raise ConfigError(f"sweep_seconds must be 0 or more (0 and None are never); got {sweep_seconds}")
+        if not isinstance(sweep_seconds, int | float | None) or not (sweep_seconds or 0) >= 0:
+            raise ConfigError(
+                f"sweep_seconds must be 0 or more (0 and None are never); got {sweep_seconds!r}"
+            )
+        if extractor is not None and not hasattr(extractor, "decide"):
+            raise TypeError(f"an extractor has a method `decide`; got {extractor!r}"[:200])
+        check_count(known_memories, "known_memories must be a number, 0 or more", ConfigError)
         self.tenant = _tenant(tenant)
         self._shared = Shared(
             to_store(store),
@@ -281,6 +288,7 @@ class LayeredMemory(LayerReading):
         """
         shared = self._begin()
         why = checking.reason(reason)
+        checking.flag("forever", forever)
 
         async def attempt() -> ChangeStep:
             before = await self._find(memory_id, user_id, agent_id, layer)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery, NotFound
-from octavo.kernel.codec import check_whose
+from octavo.kernel.codec import check_query, check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
 from octavo.kernel.ports import Store, count_fitting, list_heads, read_page
 from octavo.layers import checking
@@ -17,7 +17,7 @@ from octavo.layers.shared import CHANGES, Shared
 from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, State
 
 _TICK = timedelta(microseconds=1)
-_LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
+LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
 _ROWS = 200  # of the log are read at once, when not all of them may be wanted
 _LOOKED = 1000  # rows of the log that a list of bounded size looks through for those of one layer
 _LOG_BYTES = 4 * 2**20  # of the log that are in memory at once
@@ -51,12 +51,13 @@ class LayerReading:
     ) -> Page[Fact]:
         """Who somebody is, what changed last first; or was, at that time."""
         query = self._layer_query("profile", user_id, agent_id, category)
-        at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
-        if at is None and max_bytes is None and after is None and most != 0:
+        at, store = checking.moment("as_of", as_of), self._shared.store
+        most, room = checking.limit(limit), checking.room(max_bytes)
+        if at is None and room is None and after is None and most is None:
             found = await store.find(query)
             found.sort(key=lambda record: (record.updated_at or record.created_at, record.id), reverse=True)
-            return _page(found[:most])
-        return _page(*await _read_latest(store, query, at, most, max_bytes, after))
+            return _page(found)
+        return _page(*await _read_latest(store, query, at, most, room, after))
 
     async def events(
         self,
@@ -77,10 +78,11 @@ class LayerReading:
             since=checking.moment("since", since),
             until=checking.moment("until", until),
         )
-        at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
+        at, store = checking.moment("as_of", as_of), self._shared.store
+        most, room = checking.limit(limit), checking.room(max_bytes)
         if at is not None:
-            return _page(*await _read_latest(store, query, at, most, max_bytes, after))
-        return _page(*await _newest(store, replace(query, limit=most, after=after), max_bytes))
+            return _page(*await _read_latest(store, query, at, most, room, after))
+        return _page(*await _newest(store, replace(query, limit=most, after=after), room))
 
     async def recall(
         self,
@@ -104,14 +106,14 @@ class LayerReading:
         one = checking.optional_layer(layer)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
         hits = await shared.recall.recall(
-            query, scope, top_k, max_bytes=max_bytes, collections=names, everyone=everyone
+            query, scope, top_k, max_bytes=checking.room(max_bytes), collections=names, everyone=everyone
         )
         found = [Found(memory=memory_of(hit.record), score=hits.likelihood(hit)) for hit in hits]
         return Page(found, left_out=hits.left_out, probably_absent=hits.probably_absent)
 
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""
-        found = await self.logs(memory_id, limit=None)
+        found = await self.logs(checking.name("memory_id", memory_id), limit=None)  # of None, everybody's
         if not found:
             raise NotFound(f"there is no memory {memory_id!r}, and there was none")
         return found[::-1]
@@ -146,7 +148,8 @@ class LayerReading:
             after=after,
         )
         layer = checking.optional_layer(memory_layer)
-        return await _log_rows(self._begin().store, query, layer, checking.limit(limit), max_bytes)
+        room = checking.room(max_bytes)
+        return await _log_rows(self._begin().store, query, layer, checking.limit(limit), room)
 
     def _layer_query(
         self, layer: Layer, user_id: str | None, agent_id: str | None, category: str | None
@@ -255,8 +258,9 @@ async def _read_latest(
     what is answered is read.
     """
     layer = LAYER_OF[query.collection]
+    check_query(replace(query, after=after))
     if at is not None:  # what was there and alive then, as far as time can be counted
-        at = min(at, _LATEST)
+        at = min(at, LATEST)
         until = at + _TICK if query.until is None else min(query.until, at + _TICK)
         query = replace(query, until=until, alive_at=at)
     while True:

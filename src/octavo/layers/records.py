@@ -16,6 +16,7 @@ from octavo.kernel.terms.matching import FOUND_BY
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topic_name, topics
 from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Status
+from octavo.util.patterns import lazy_pattern
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
 LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}
@@ -293,6 +294,13 @@ LASTING_TOPICS = (
     "contact",
 )
 _MOST_CHARACTERS = 2000  # of a memory; a longer one is about everything
+_HEALER = "(?:dentist|doctor|gp|therapist|physio(?:therapist)?|optician|midwife|orthodontist|dermatologist)"
+#: Whoever goes to somebody at work is not at work there.
+_PATIENT = lazy_pattern(
+    rf"(?i)\b(?:their|my|the user's) (?:\w+ )?{_HEALER}\b|\b{_HEALER}(?:'s)? (?:appointment|visit|at \d|on )|"
+    rf"\b(?:see|sees|seeing|saw|visit\w*|appointment with|appointment at) (?:an?|the) {_HEALER}\b|"
+    "看(?:牙|医生|病|中医)|约了?(?:牙医|医生)"
+)
 
 
 def topic_of(content: str, slots: Iterable[str] = ()) -> str:
@@ -303,7 +311,8 @@ def topic_of(content: str, slots: Iterable[str] = ()) -> str:
         if topic := _TOPIC_OF.get(kind) or _first(kind.rpartition(" ")[0], _OTHERS):
             speaks = _first(content[:_MOST_CHARACTERS], ("language",)) if topic == "skills" else ""
             return speaks or topic
-    return _first(content[:_MOST_CHARACTERS], ORDER)
+    content = content[:_MOST_CHARACTERS]
+    return "health" if _PATIENT.search(content) else _first(content, ORDER)
 
 
 def _first(text: str, order: Iterable[str]) -> str:

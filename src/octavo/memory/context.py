@@ -7,7 +7,7 @@ last turns, then to the profile. No line is said twice, nor a fact beside the se
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from numbers import Real
 from typing import Literal, TypeAlias
 
@@ -129,6 +129,10 @@ def build(
     if not callable(count):
         raise InvalidQuery(f"count must be a function that answers how many tokens a text has; got {count!r}")
     check_count(max_tokens, "max_tokens must be a number, 0 or more")
+    if isinstance(shown, str) or not (
+        isinstance(shown, Collection) and all(isinstance(text, str) for text in shown)
+    ):
+        raise InvalidQuery(f"shown must be a list of texts; got {shown!r}"[:200])
     everything = {
         part: [
             (rank, record, _head(record), _body(record, max_tokens)) for rank, record in enumerate(records)

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from octavo.erasing.subject import TALK, own_sessions
+from octavo.errors import ConfigError
 from octavo.kernel.codec import encode_record
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk
@@ -61,6 +62,8 @@ async def export_user(
     progress: Progress | None = None,
 ) -> Moved:
     """Write everything of a user to a file of JSON lines, and as a page of Markdown if that is wanted."""
+    if page and isinstance(to, Path | str) and Path(page) == Path(to):
+        raise ConfigError(f"the records and the page would be one file, {page}; name two")
     reach = await PersonReach.of_user(store, user, tenant)
     moved = await export(store, to, reach=reach, progress=progress)
     if page is not None:

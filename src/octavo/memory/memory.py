@@ -19,6 +19,7 @@ from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_o
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
+from octavo.layers.reading import LATEST
 from octavo.layers.records import COLLECTIONS, memory_of
 from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page, Undone
 from octavo.memory import context as contexts
@@ -141,6 +142,7 @@ class AsyncMemory:
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
         whose.check_storable()
         speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
+        checking.flag("infer", infer)
         told = checking.metadata(metadata)
         said = read_messages(messages, speaker=speaker, metadata=told)
         learnt = {**told, **whose.learnt_in}
@@ -208,6 +210,8 @@ class AsyncMemory:
         A dry run only counts. What was rejected can be kept rejected: its digests stay. `vault` is one whose files go too, `queue` the folder of a failure queue that others use.
         """
         named = {"user_id": user_id, "session_id": session_id, "agent_id": agent_id, "memory_id": memory_id}
+        for what, value in (("dry_run", dry_run), ("scrub", scrub), ("keep_rejected", keep_rejected)):
+            checking.flag(what, value)
         subject = Subject.of(self.layers.tenant, **named)
         key = self.layers.digest_key
         told = await erasing.forget(
@@ -246,6 +250,7 @@ class AsyncMemory:
         What was changed again since is left as it is, and named in `kept`. A dry run says what would be taken back.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
+        checking.flag("dry_run", dry_run)
         return await UndoMany(self.layers, whose, reason, dry_run=dry_run).run(
             add, checking.moment("since", since), undo
         )
@@ -424,8 +429,9 @@ async def _newest(store: Store, collection: str, scope: Scope, at: datetime, lim
     return (await read_page(store, query, _PART_BYTES))[0]
 
 
-def _moment(at: datetime | None) -> datetime | None:
-    return checking.moment("as_of", at)
+def _moment(as_of: datetime | None) -> datetime | None:
+    at = checking.moment("as_of", as_of)
+    return None if at is None else min(at, LATEST)
 
 
 class Memory:

@@ -11,6 +11,7 @@ import msgspec
 from octavo.chat.messages import Msg, Role
 from octavo.errors import InvalidRecord
 from octavo.kernel.ports import WriteStatus
+from octavo.kernel.text import drop_unstorable
 from octavo.layers.values import Outcome
 from octavo.memory.context import has_block, strip_blocks
 from octavo.util.user_code import catch_error
@@ -278,7 +279,7 @@ def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
     for message in messages:
         with catch_error():  # one message of a kind that nobody knows must not hold up the others
             [read] = read_messages([message], speaker="user", metadata=None)
-            if content := _kept_content(read.content):
+            if content := _storable(_kept_content(read.content)):
                 read.content, read.metadata = content, {}
                 kept.append(read)
     return kept
@@ -296,6 +297,15 @@ def _kept_content(content: Any) -> Any:
     if all(block["type"] == "text" for block in kept):
         return "\n".join(block["text"] for block in kept)
     return kept
+
+
+def _storable(value: Any) -> Any:
+    """What is said, with a sign in the place of what no store keeps: left out, it would be new with each call."""
+    if isinstance(value, str):
+        return drop_unstorable(value)
+    if isinstance(value, dict):
+        return {_storable(name): _storable(inner) for name, inner in value.items()}
+    return list(map(_storable, value)) if isinstance(value, list) else value
 
 
 def _is_link(block: Mapping[str, Any]) -> bool:

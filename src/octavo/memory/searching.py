@@ -16,6 +16,7 @@ from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.text import content
+from octavo.layers import checking
 from octavo.layers.reading import records_as_of
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import DEFAULT_USER
@@ -157,7 +158,7 @@ async def search(
     """The hits of a question, best first; of a fact and the sentence it was made from, the better one."""
     check_limit(limit)
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
-    found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
+    found = await recall.answer(question, asked, wanted, explain=True, max_bytes=checking.room(max_bytes))
     spelled = {term: word for word in _WORD.findall(question.lower()) for term in terms(word)}
     shown = [_tell_hit(hit, found.likelihood(hit), _reason(hit, found, spelled)) for hit in dedupe(found)]
     return Hits(

@@ -144,5 +144,8 @@ class UndoMany:
 def _names(add: Added | str | Sequence[str] | None) -> tuple[str, ...]:
     """The messages that an `add` kept, or the memories where it kept each text as it was."""
     if isinstance(add, Added):
-        return tuple(add.messages or [each.id for each in add.memories])
-    return (add,) if isinstance(add, str) else tuple(add or ())
+        add = add.messages or [each.id for each in add.memories]
+    names = (add,) if isinstance(add, str) else add
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise InvalidQuery(f"add is what an add() answered, or ids of its messages; got {add!r}"[:200])
+    return tuple(names)

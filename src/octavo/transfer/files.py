@@ -195,11 +195,15 @@ class _Part(_LineStream):
 @contextmanager
 def _open_target(to: Path | str | BinaryIO) -> Iterator[_LineStream]:
     if not isinstance(to, Path | str):
+        if not hasattr(to, "write"):
+            raise ConfigError(f"an export goes to a path, or to a file that is open; got {to!r}")
         yield _LineStream(to)
         return
     path = Path(to).resolve()  # through a symbolic link, so that the rename does not replace the link
     if not path.parent.is_dir():
         raise ConfigError(f"there is no folder {path.parent} to write {path.name} to; make it first")
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file in it")
     if path.exists() and not path.is_file():  # a pipe or a device has no folder beside it for a part
         with path.open("wb") as stream:
             yield _LineStream(stream)

@@ -9,7 +9,7 @@ import copy
 import threading
 import weakref
 from collections.abc import AsyncGenerator
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, SupportsIndex
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.util.system import call_after_fork
@@ -47,6 +47,15 @@ class Opening:
             await self._close()
         if self._stay is not None:
             await self._stay.aclose()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        if self._home is None:
+            return super().__reduce_ex__(protocol)
+        # A copy of a lock or a connection would take the original's along when it goes.
+        raise TypeError(
+            f"a {type(self).__name__} in use holds connections and cannot be copied or pickled; "
+            f"share it, or open another with {self.opener}"
+        )
 
     async def __aenter__(self) -> Self:
         await self._ensure_open()

@@ -526,3 +526,78 @@ def test_what_is_told_of_somebody_by_name_is_not_the_users(text: str) -> None:
 )  # fmt: skip
 def test_here_and_it_at_the_end_point_at_nothing_else(text: str, kept: str) -> None:
     assert [one.content for one in decide(text, [], owner_type="user", at=NOW)] == [kept]
+
+
+@pytest.mark.parametrize(
+    ("now", "once"),
+    [
+        ("我住在苏州", "小时候我住在杭州"),
+        ("我住在苏州", "以前，我住在杭州"),
+        ("我讨厌恐龙", "以前我喜欢恐龙"),
+        ("我不抽烟", "年轻时我抽烟"),
+    ],
+)
+def test_what_was_so_once_does_not_take_the_place_of_what_is(now: str, once: str) -> None:
+    [kept] = decide(now, [], owner_type="user", at=NOW)
+    known = Known(id="1", layer=kept.layer, category=kept.category, content=kept.content)
+    [told] = decide(once, [known], owner_type="user", at=NOW)
+    assert told.action == "insert"
+    assert told.content.startswith(once[:2])
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("我有一个女儿，今年上小学", ["用户有一个女儿（今年上小学）"]),
+        ("我们有两个孩子，米娅四岁，里奥七岁", ["用户有两个孩子（米娅四岁, 里奥七岁）"]),
+        ("我有两个孩子，我今年四十岁", ["用户有两个孩子", "用户今年四十岁"]),
+        ("My name is not Tom.", ["The user's name is not Tom"]),
+        ("I'm not German.", ["The user is not German"]),
+        ("My name isn't Tom, it's Tim.", ["The user's name is not Tom", "The user's name is Tim"]),
+        ("This is Anna from accounting.", ["The user is Anna"]),
+        ("I'm from the support team of Acme.", []),
+    ],
+)
+def test_nobody_gets_the_age_the_school_or_the_name_of_another(text: str, kept: list[str]) -> None:
+    assert contents(text) == kept
+
+
+def test_a_name_that_is_denied_is_no_name() -> None:
+    known = Known(id="1", layer="profile", category="preference", content="The user's name is Tim")
+    for text in ("My name is not Tom.", "My name isn't important."):
+        assert [one.action for one in decide(text, [known], owner_type="user", at=NOW)] == ["insert"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "at"),
+    [
+        ("Tomorrow I have a dentist appointment.", "The user has a dentist appointment tomorrow", "03-13 00:00"),
+        ("Tomorrow at 9, I have an exam.", "The user has an exam tomorrow at 9", "03-13 09:00"),
+        ("Next Tuesday at 3pm I have a job interview.", "The user has a job interview next Tuesday at 3pm", "03-17 15:00"),
+        ("Tonight at 8 I'm meeting Bob.", "The user is meeting Bob tonight at 8", "03-12 20:00"),
+        ("Yesterday at 5pm I met Ann.", "The user met Ann yesterday at 5pm", "03-11 17:00"),
+    ],
+)  # fmt: skip
+def test_a_day_that_is_said_first_is_kept(text: str, kept: str, at: str) -> None:
+    """Without it an appointment would be a memory of nothing in particular, for good."""
+    [one] = decide(text, [], owner_type="user", at=NOW)
+    assert (one.content, one.layer) == (kept, "event")
+    assert f"{one.happened_at:%m-%d %H:%M}" == at
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("I can speak English and German.", ["can speak English", "can speak German"]),
+        ("I can play the piano and the violin.", ["can play the piano", "can play the violin"]),
+        ("I can swim and dive.", ["can swim", "can dive"]),
+        (
+            "I speak English and German but not French.",
+            ["speaks English", "speaks German", "does not speak French"],
+        ),
+        ("I eat fish but no meat.", ["eats fish", "does not eat meat"]),
+        ("I have two cats but no dogs.", ["has two cats", "does not have dogs"]),
+    ],
+)
+def test_each_thing_of_a_list_is_a_statement(text: str, kept: list[str]) -> None:
+    assert contents(text) == [f"The user {one}" for one in kept]

@@ -54,6 +54,18 @@ def test_what_a_very_long_text_says_first_is_found() -> None:
     assert found[0].content == "用户是医生"
 
 
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("I live in Berlin. " * 2000, "The user lives in Berlin"),
+        ("I work at a bakery in Lisbon and " * 40, "The user works at a bakery in Lisbon"),
+        ("我在泉州的灯塔里工作，" * 80, "用户在泉州的灯塔里工作"),
+    ],
+)
+def test_a_long_text_is_never_cut_inside_a_statement(told: str, kept: str) -> None:
+    assert [one.content for one in decide(told, [], owner_type="user", at=NOW)] == [kept]
+
+
 def test_no_punctuation_at_all() -> None:
     found = decide("我是程序员我喜欢咖啡我住在北京", [], owner_type="user", at=NOW)
     assert [one.content for one in found] == ["用户是程序员", "用户喜欢咖啡", "用户住在北京"]

@@ -246,9 +246,17 @@ class ClauseReader:
             return [StatedFact("profile", category, content, slots) for slots in statement.slots]
         start = clause.find(statement.items[0], subject.said)
         head = clause[:start] if start > 0 else clause[: subject.said] + self.space
+        verb, _, thing = statement.items[0].partition(" ")
+        can = thing and head.rstrip().endswith(
+            (" can", " can not")
+        )  # speak English and German, play the piano and the violin
+        items = [
+            f"{verb} {item}" if can and re.match("(?:the|an?) |[A-Z]", item) else item
+            for item in statement.items
+        ]
         return [
             StatedFact("profile", category, self.content(head + item, subject), slots)
-            for slots, item in zip(statement.slots, statement.items, strict=True)
+            for slots, item in zip(statement.slots, items, strict=True)
         ]
 
     def event(

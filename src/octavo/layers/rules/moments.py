@@ -220,7 +220,10 @@ def _week_zh(match: "re.Match[str]", today: date, future: bool) -> date:
     day = match[2] or "一"
     if not match[1] and day == "末" and not future and today.weekday() < 5:
         weeks = -1  # 周末 told on a working day is the one that was
-    return calendar_span(today, "week", weeks).first + timedelta(days=5 if day == "末" else WEEKDAYS[day])
+    on = calendar_span(today, "week", weeks).first + timedelta(days=5 if day == "末" else WEEKDAYS[day])
+    if match[1] or day == "末" or not match[2] or (on > today if future else on < today) or on == today:
+        return on
+    return on + timedelta(days=7 if future else -7)  # 周一回来 is the next one, 周五去了医院 the last
 
 
 @_one_day

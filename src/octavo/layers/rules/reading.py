@@ -26,7 +26,7 @@ from octavo.layers.rules.facts import (
     words,
 )
 from octavo.layers.rules.moments import without_times
-from octavo.layers.rules.sentences import MOST_CHARACTERS, Sentence, own_words, sentences
+from octavo.layers.rules.sentences import Sentence, beginning, own_words, sentences
 from octavo.layers.values import Known, OwnerType
 from octavo.search.subject import begins_with_name
 from octavo.util.cache import Cache, size_of
@@ -69,7 +69,7 @@ def reading(
 
     `weighed`: what the rules find is held against what was learned, and clauses they know nothing of are kept by it.
     """
-    told = text[:MOST_CHARACTERS]
+    told = beginning(text)
     plain = simplify(told)
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", plain), owner_type)
     yield

@@ -9,10 +9,14 @@ from octavo.layers.values import OwnerType
 from octavo.util.patterns import lazy_pattern
 
 MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
-LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 _AS_TYPED = str.maketrans("‘’`０１２３４５６７８９", "'''0123456789")
 _ASKED = lazy_pattern(r"[?？]\W{0,7}$")
+#: A cut inside a clause would leave "I live in Be": it is made where a clause ends, else between words.
+_PIECE = lazy_pattern(
+    r"(?s).{1,400}(?:$|(?<=[,，、:：])(?!\d)|(?=\s(?:and|but|so|because)\s))|.{1,400}(?<=\s)|.{1,400}"
+)
+_WHOLE = lazy_pattern(r"(?s).*(?:[。！？!?；;…\n]|[.](?=\s))")
 _KEPT_END = frozenset("\"'+#%")
 _OPENED_BY = dict(zip(")）]］」』】》〉”", "(（[［「『【《〈“", strict=True))
 _I = re.IGNORECASE
@@ -95,7 +99,12 @@ _SAID_SHORT = (
         lambda match: f"my {re.sub('.*number', 'phone number', match['key'] or match['same'])} is ",
     ),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
-    (lazy_pattern(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
+    (
+        lazy_pattern(
+            r"(?<! is)(?<! am)(?<! are)(?<! was)(?<! do)(?<! but),? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"
+        ),
+        "",
+    ),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
     (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
@@ -125,6 +134,7 @@ _SAID_SHORT = (
 )
 _TWO_IN_ONE = (
     (lazy_pattern(r" and (?=[\w-]+(?: \w+)? (?:makes?|gives?) me )", _I), "; "),
+    (ENGLISH.BUT_NOT, r"\g<did>, \g<who> do not \g<verb> "),
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
     (ENGLISH.ONLY_NOW, r"\g<did>, I only \g<verb> "),
     (ENGLISH.TWO_DATED, r"\g<did>, \g<who> \g<verb> "),
@@ -174,6 +184,12 @@ _ASIDE = (
 )
 
 
+def beginning(text: str) -> str:
+    """The whole sentences of a text that are read."""
+    read = text[:MOST_CHARACTERS]
+    return whole[0] if read != text and (whole := _WHOLE.match(read)) else read
+
+
 class Sentence(NamedTuple):
     """A sentence without its end, and whether that asked something."""
 
@@ -214,16 +230,15 @@ def sentences(text: str) -> Iterator[Sentence]:
 
 def _sentences(text: str) -> Iterator[str]:
     for match in COMMON.SENTENCE.finditer(text):
-        for at in range(0, len(match[0]), LONGEST_SENTENCE):
+        open_part = ""
+        for part in COMMON.STOP.split(match[0]):
+            open_part = f"{open_part} {part}".strip() if open_part else part
+            if len(open_part) < 200 and COMMON.ABBREVIATED.search(open_part):
+                continue  # "Dr. Lee" is no end of a sentence
+            yield from _PIECE.findall(open_part)
             open_part = ""
-            for part in COMMON.STOP.split(match[0][at : at + LONGEST_SENTENCE]):
-                open_part = f"{open_part} {part}".strip() if open_part else part
-                if len(open_part) < 200 and COMMON.ABBREVIATED.search(open_part):
-                    continue  # "Dr. Lee" is no end of a sentence
-                yield open_part
-                open_part = ""
-            if open_part:
-                yield open_part
+        if open_part:
+            yield open_part
 
 
 def _clean(written: str) -> str:
@@ -247,7 +262,8 @@ def clauses_zh(sentence: str) -> list[str]:
         # 也许|我会去: what is only perhaps so
         number = re.fullmatch(r"\d[\d -]{6,}|[a-zA-Z0-9_.+-]+@[a-zA-Z0-9.-]+", part)  # 有事打我手机，|0571…
         early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
-        perhaps = joined.pop() if joined and (number or early) else ""
+        once = joined and CHINESE.ONCE.fullmatch(joined[-1])  # 以前，|我住在杭州: not any more
+        perhaps = joined.pop() if joined and (number or early or once) else ""
         if joined and part[0] == "我" and CHINESE.WHERE.fullmatch(COMMON.CHINESE.sub("", joined[-1])):
             joined[-1] = f"我{joined[-1]}{part[1:]}"  # 上周在迪卡侬，我买了一顶帐篷
         else:
