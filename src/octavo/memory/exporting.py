@@ -1,5 +1,6 @@
 """Everything of one person, as the lines that `octavo import` reads and as a page to read; page by page, whatever there is."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from io import FileIO
@@ -22,6 +23,7 @@ from octavo.util.file_modes import open_file
 _LEFT_OUT = ("vectors", "pending", "keys", "owners")
 EXPORTED = tuple(name for name in SHAPES if name not in _LEFT_OUT)
 _PAGE = 1000
+_PIECE = 2**16  # characters
 _TITLES = {
     "profile": "Who you are", "episodes": "What happened", "log": "What was changed, and why",
     "messages": "What was said", "summaries": "Summaries of conversations", "entities": "People and things",
@@ -92,11 +94,11 @@ async def markdown(store: Store, reach: CopiedRecords) -> AsyncIterator[bytes]:
     count = 0
     async for page in _pages(store, reach):
         lines = []
-        for record in page:
+        for record, line in zip(page, await asyncio.to_thread(list, map(_line, page)), strict=True):
             if (wanted := _TITLES.get(record.collection, record.collection)) != title:
                 title = wanted
                 lines.append(f"\n## {title}\n")
-            lines.append(_line(record))
+            lines.append(line)
         count += len(page)
         yield ("\n".join(lines) + "\n").encode("utf-8", "replace")
     yield f"\nThat is all: {count:,} records.\n".encode()
@@ -117,4 +119,7 @@ def _line(record: Record) -> str:
 
 def _plain(text: str) -> str:
     """A text on one line, in which no sign means anything."""
-    return _SIGNS.sub(r"\\\1", one_line(text))
+    line = one_line(text)
+    # In pieces: while a regular expression runs, no other thread gets a turn.
+    pieces = (line[at : at + _PIECE] for at in range(0, len(line), _PIECE))
+    return "".join(_SIGNS.sub(r"\\\1", piece) for piece in pieces)

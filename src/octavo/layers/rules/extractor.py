@@ -51,7 +51,7 @@ _BARE = (
     (ENGLISH.BARE_TRAIT, "personality"),
     (ENGLISH.BARE_LANGUAGE, "ability"),
 )
-_compiled: set[bool] = set()  # whether of texts in Chinese, and of others
+_read: set[tuple[str, bool]] = set()  # what was done with a text in Chinese, and what with another
 _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
 
@@ -74,12 +74,11 @@ class RuleExtractor:
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What to do with each fact of the text, in its order."""
-        chinese = has_han(text)
-        if chinese in _compiled:
+        if (first := ("decided", has_han(text))) in _read:
             return await run_in_turns(_deciding(text, known, owner_type, at))
         # The first text of a language compiles its patterns, for which no event loop should stand still.
         decided = await asyncio.to_thread(decide, text, known, owner_type=owner_type, at=at)
-        _compiled.add(chinese)
+        _read.add(first)
         return decided
 
     async def close(self) -> None:
@@ -193,6 +192,15 @@ def _implied(fact: StatedFact, memories: KnownFacts, at: datetime, superseded: s
     ):
         return None
     return _decision(fact.implied, match, memories.count)
+
+
+async def find_category(text: str, layer: Layer) -> str | None:
+    """What `categorise` answers; the first text of a language is read in a thread, as by `decide`."""
+    if (first := ("categorised", has_han(text))) in _read:
+        return categorise(text, layer)
+    category = await asyncio.to_thread(categorise, text, layer)
+    _read.add(first)
+    return category
 
 
 def categorise(text: str, layer: Layer) -> str | None:
