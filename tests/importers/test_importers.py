@@ -384,6 +384,15 @@ async def test_markdown(written):
         assert found["Lives in Berlin"] == {"file": "notes.md", "heading": "Notes"}
 
 
+async def test_a_line_across_the_page_says_nothing(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text("Likes tea\n\n---\n\n- Lives in Oslo\n* * *\nHas a dog\n___\n  --- is hers\n")
+    async with open_store("memory://") as store:
+        await bring(reader("markdown", path), store, "run")
+        told = {record.text.strip() for record in await records(store, "profile")}
+        assert told == {"Likes tea", "Lives in Oslo", "Has a dog", "--- is hers"}
+
+
 async def test_hidden_notes_are_not_read(tmp_path):
     """What was thrown away in an editor lies in a hidden folder of its notes."""
     for name in ("kept.md", ".trash/gone.md", "a/.obsidian/own.md", ".hidden.md"):
