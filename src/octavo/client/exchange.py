@@ -65,7 +65,9 @@ class Request(msgspec.Struct, frozen=True):
         if self.body is None:
             return None
         try:
-            plain = msgspec.to_builtins(self.body, builtin_types=(bytes, bytearray, memoryview), str_keys=True)
+            plain = msgspec.to_builtins(
+                self.body, builtin_types=(bytes, bytearray, memoryview), str_keys=True
+            )
             return json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             wrong = InvalidQuery if self.reads else InvalidRecord

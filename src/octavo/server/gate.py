@@ -36,6 +36,7 @@ _DRAINED_BYTES = 16 * 2**20
 _DRAINED_SECONDS = 5.0
 _MOST_DRAINED = 64  # at once
 _BODIES_BYTES = 128 * 2**20  # of bodies that are held at once
+GONE = 499  # what a log calls a request whose caller did not wait; nobody is sent it
 NOT_JSON = "the body must be JSON: send it with the header `Content-Type: application/json`"
 _BUSY = "too many requests of this caller are under way, or too large ones; come back in 1 s"
 _CLOSE = {"Connection": "close"}

@@ -20,7 +20,7 @@ from octavo.layers import LayeredMemory
 from octavo.layers.values import OwnerType
 from octavo.memory import AsyncMemory
 from octavo.server.access import Caller
-from octavo.server.gate import CALLER, NOT_JSON, SLASH
+from octavo.server.gate import CALLER, GONE, NOT_JSON, SLASH
 from octavo.server.requests import MOST_UNKNOWN, WHOSE, WHOSE_MEMORIES, PathName, Prompted
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.vault import Vault, existing_vault
@@ -204,8 +204,7 @@ async def _answer_unless_gone(work: Coroutine[Any, Any, Response], request: Requ
     reading, leaving = asyncio.create_task(work), asyncio.create_task(gone())
     try:
         await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        # 499 is what a log calls a request whose caller did not wait; nobody is sent it.
-        return await reading if reading.done() else Response(status_code=499)
+        return await reading if reading.done() else Response(status_code=GONE)
     finally:
         leaving.cancel()
         reading.cancel()
