@@ -14,7 +14,7 @@ from octavo.cli.command import CommandCall, as_command, check_exists, parse_time
 from octavo.cli.memory import open_memory
 from octavo.cli.tables import time_text
 from octavo.config import local_path
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, InvalidRecord
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
 from octavo.mcp import ToolCaller, Toolset
@@ -200,7 +200,10 @@ async def _open_keys(call: CommandCall, *, make: bool = False) -> AsyncIterator[
     if not make:
         check_exists(url)
     async with open_store(url) as store:
-        yield Keys(store)
+        try:
+            yield Keys(store)
+        except InvalidRecord as error:  # what was asked is wrong
+            raise ConfigError(str(error)) from error
 
 
 def _row(info: KeyInfo) -> str:
