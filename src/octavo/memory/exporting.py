@@ -14,7 +14,6 @@ from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import content
-from octavo.search.hits import one_line
 from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress
 from octavo.transfer.files import FORMAT, End, Header, export
 from octavo.util.file_modes import open_file
@@ -30,6 +29,7 @@ _TITLES = {
     "exchanges": "Exchanges", "observations": "What was observed", "turns": "What the agent did",
     "events": "Events of agents", "configs": "Documents", "knowledge": "Knowledge", "versions": "Earlier documents",
 }  # fmt: skip
+_SPACE = re.compile(r"\s+")
 _SIGNS = re.compile(r"([\\`*_\[\]<>#|~])")
 
 
@@ -119,7 +119,6 @@ def _line(record: Record) -> str:
 
 def _plain(text: str) -> str:
     """A text on one line, in which no sign means anything."""
-    line = one_line(text)
     # In pieces: while a regular expression runs, no other thread gets a turn.
-    pieces = (line[at : at + _PIECE] for at in range(0, len(line), _PIECE))
-    return "".join(_SIGNS.sub(r"\\\1", piece) for piece in pieces)
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join(_SIGNS.sub(r"\\\1", _SPACE.sub(" ", piece)) for piece in pieces).strip()
