@@ -336,6 +336,24 @@ def test_a_question_with_no_meaning_is_not_sent(call, name, args, named):
         assert server.asked == []
 
 
+@pytest.mark.parametrize(
+    ("content", "metadata"),
+    [
+        (b"tea", {}),
+        ("\ud800", {}),
+        ("tea", {"price": float("nan")}),
+        ("tea", {"raw": [b"x"]}),
+        ("tea", {"o": object()}),
+    ],
+)
+def test_what_json_cannot_say_is_not_sent(call, content, metadata):
+    """It is refused as without a server: NaN was kept as null, and bytes as another text."""
+    with serving((200, {}, NOBODY)) as server:
+        with pytest.raises(InvalidRecord, match="JSON"):
+            call(server.url, "remember", content, user_id="u", metadata=metadata)
+        assert server.asked == []
+
+
 def test_after_close():
     with Client() as client:
         pass

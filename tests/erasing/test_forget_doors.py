@@ -57,6 +57,11 @@ async def test_over_http(filled, tmp_path):
         assert (again["removed"], again["scrub"]) == ({}, "pending")
         users = (await client.get("/users")).json()["users"]
         assert [user["user_id"] for user in users] == [ANN]
+        path = "/memory/user/a%2Fb%20%E5%BD%A6"
+        assert (await client.post(path, json={"content": "likes peppermint tea"})).status_code == 200
+        told = (await client.delete("/users/a%2Fb%20%E5%BD%A6")).json()
+        assert told["removed"] == {"episodes": 1, "log": 1}
+        assert (await client.get(f"{path}/events")).json()["count"] == 0
     assert secret.found_in(bytes_of(tmp_path)) == []
     assert len(others.found_in(bytes_of(tmp_path))) > 20
 

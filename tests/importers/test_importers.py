@@ -268,6 +268,27 @@ async def test_a_line_without_a_time_leaves_those_of_the_others(tmp_path):
         assert {record.created_at.year for record in await records(store, "messages")} == {2023}
 
 
+@pytest.mark.parametrize(
+    ("format_", "name", "spell"),
+    [
+        ("chat-jsonl", "talk.jsonl", lambda said: json.dumps({"role": "user", "content": said})),
+        ("langchain", "talk.json", lambda said: json.dumps([{"type": "human", "data": {"content": said}}])),
+    ],
+)
+async def test_another_file_of_the_same_name_is_no_repetition(format_, name, spell, tmp_path):
+    """What has no ids is known again by its place and by what it says: nothing that was said is taken for something else."""
+    async with open_store("memory://") as store:
+        for said in ("I live in Berlin.", "I live in Lyon.", "I live in Lyon."):
+            (folder := tmp_path / said).mkdir(exist_ok=True)
+            (folder / name).write_text(spell(said))
+            await bring(reader(format_, folder / name), store, said)
+        assert {record.text for record in await records(store, "messages")} == {
+            "I live in Berlin.",
+            "I live in Lyon.",
+        }
+        assert len(await records(store, "messages")) == 2
+
+
 async def test_mem0(written, tmp_path):
     url = f"sqlite:///{tmp_path / 'octavo.db'}"
     async with open_store(url) as store:
@@ -361,6 +382,15 @@ async def test_markdown(written):
             "Uses pnpm\n - never npm",
         ]
         assert found["Lives in Berlin"] == {"file": "notes.md", "heading": "Notes"}
+
+
+async def test_a_line_across_the_page_says_nothing(tmp_path):
+    path = tmp_path / "notes.md"
+    path.write_text("Likes tea\n\n---\n\n- Lives in Oslo\n* * *\nHas a dog\n___\n  --- is hers\n")
+    async with open_store("memory://") as store:
+        await bring(reader("markdown", path), store, "run")
+        told = {record.text.strip() for record in await records(store, "profile")}
+        assert told == {"Likes tea", "Lives in Oslo", "Has a dog", "--- is hers"}
 
 
 async def test_hidden_notes_are_not_read(tmp_path):

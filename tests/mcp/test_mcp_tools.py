@@ -114,12 +114,12 @@ BAD = {
     "text": [None, 5, "", "  ", ["a"], {"a": 1}],
     "query": [None, 5, "", "  ", "x" * 20_000, [1]],
     "memory_id": [None, 5, "", "x" * 300, {}],
-    "limit": [0, -1, 10**9, "many", 1.5, None],
+    "limit": [0, -1, 10**9, "many", 1.5, None, True],
     "max_tokens": [0, -1, 10**9, "many"],
     "session_id": ["", "x" * 300, 5],
     "after": ["nonsense", "bm8=", "e30=", 5],
-    "since": ["yesterday-ish", {}],
-    "until": ["soon", []],
+    "since": ["yesterday-ish", {}, "2026", 2026, "9999-12-31T23:59:59-12:00"],
+    "until": ["soon", [], "1700000000"],
     "reason": ["", 5],
     "entities": [None, "x", [{}], [{"name": 1, "entityType": "t", "observations": []}], [{"name": "a"}]],
     "relations": [None, [{}], [{"from": "a", "to": "b"}], [{"from": 1, "to": "b", "relationType": "c"}]],
@@ -191,6 +191,7 @@ async def test_answers_are_bounded(quick_memory, connect):
                 break
         assert seen == [f"note {number}" for number in reversed(range(60))]
         found = await call("search_memory", query="note", limit=50)
+        assert await call("search_memory", query="note", limit="50") == found
         assert estimate_tokens(json.dumps(found["hits"])) < 700
         assert found["left_out"] > 0
         [long] = (await call("list_memories", limit=1))["memories"]

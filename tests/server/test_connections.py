@@ -101,6 +101,23 @@ def test_a_connection_that_asks_nothing_is_let_go(octavo_serve):
             assert all_of(sock).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.parametrize("path", ["/memory/user/lin", "/mcp", "/console/sign-in"])
+def test_a_caller_who_goes_away_while_sending_is_no_fault_of_the_server(octavo_serve, tmp_path, path):
+    at = octavo_serve()
+    form = path.startswith("/console")
+    kind = "application/x-www-form-urlencoded" if form else "application/json"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 99\r\n\r\n"
+    with connected(at) as sock:
+        sock.sendall(head.encode() + b'{"content": "x')
+    with httpx.Client(base_url=at.geturl(), trust_env=False) as client:
+        ends = time.monotonic() + PATIENCE
+        while 'status="4' not in (page := client.get("/metrics").text) and time.monotonic() < ends:
+            time.sleep(0.05)
+    assert 'status="499"' in page
+    assert 'status="500"' not in page
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
 def test_an_idle_connection_is_kept_for_a_while(octavo_serve):
     at = octavo_serve(idle_seconds=60, header_seconds=60)
     connection = http.client.HTTPConnection(at.hostname, at.port, timeout=PATIENCE)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
@@ -321,6 +322,22 @@ def test_an_interrupt_from_the_keyboard(octavo_serve, workers):
     served = octavo_serve("--workers", str(workers))
     assert served.interrupt() == 0
     assert served.trouble() == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="which workers there are is read from /proc")
+def test_an_interrupt_while_workers_start_says_nothing(tmp_path):
+    command = [sys.executable, "-m", "octavo.cli", "serve", "--port", "0", "--workers", "2"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    ) as served:
+        children = Path(f"/proc/{served.pid}/task/{served.pid}/children")
+        while len(children.read_text().split()) < 3:  # one of them is multiprocessing's own
+            assert served.poll() is None
+            time.sleep(0.01)
+        time.sleep(0.3)  # they import now
+        os.killpg(served.pid, signal.SIGINT)
+        told = served.communicate(timeout=60)[0].decode()
+    assert (served.returncode, "Traceback" in told) == (0, False), told
 
 
 def test_two_workers_over_one_postgres(octavo_serve, store_url, new_key):

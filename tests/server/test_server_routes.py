@@ -260,6 +260,8 @@ def test_bodies_that_cannot_be_read(sqlite_server):
             (b'{"content": "x", "metadata": {"\\udfff": 1}}', 422),
             (b'{"content": "x", "\\udfff": 1}', 422),
             (b'{"content": "\xff"}', 400),
+            (b'{"content": "x", "content": "y"}', 400),
+            (b'{"content": "x", "metadata": {"n": [{"a": 1, "b": 2, "a": 3}]}}', 400),
             (b"[" * 100_000, 400),
             (b'{"content": "x", "metadata": ' + b'{"a":' * 100 + b"1" + b"}" * 101, 422),
             (b"", 422),
@@ -270,9 +272,12 @@ def test_bodies_that_cannot_be_read(sqlite_server):
         assert (
             "at character 12" in client.post(USER, content=b'{"content": ', headers=as_json).json()["detail"]
         )
-        form = client.post(USER, data={"content": "x"})
-        assert form.status_code == 415
-        assert "application/json" in form.json()["detail"]
+        twice = client.post(USER, content=b'{"content": "x", "content": "y"}', headers=as_json)
+        assert twice.json()["detail"] == "the body names 'content' twice in one object; keep one"
+        for form in client.post(USER, data={"content": "x"}), client.post(USER, content=b'{"content": "x"}'):
+            assert form.status_code == 415
+            assert "application/json" in form.json()["detail"]
+        assert client.get(f"{USER}/events").json()["count"] == 0
 
 
 @pytest.mark.parametrize(
@@ -281,6 +286,7 @@ def test_bodies_that_cannot_be_read(sqlite_server):
         (f"{USER}/profile?limit=-1", "got '-1'"),
         (f"{USER}/events?limit=x", "got 'x'"),
         (f"{USER}/events?limt=5", "limt: is not known here"),
+        (f"{USER}/events?limit=5&limit=50", "limit: is given twice; keep one"),
         (f"{USER}/events?since=yesterday", "2026-01-31T12:00:00Z; got 'yesterday'"),
         (f"{USER}/profile?category=meeting", "'meeting'"),
         (f"/memory/user/{'x' * 256}/profile", "entity_id"),

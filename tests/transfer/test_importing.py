@@ -108,6 +108,14 @@ async def test_a_torn_export_is_reported(make, full, tmp_path, cut):
         await import_(path, target)
 
 
+async def test_an_empty_file_is_no_export(make, tmp_path):
+    """As a shell leaves it when `octavo export > memory.jsonl` fails."""
+    path = tmp_path / "empty.jsonl"
+    path.touch()
+    with pytest.raises(BadLineError, match=r"line 1 of empty.jsonl: the file is empty"):
+        await import_(path, await make("memory"))
+
+
 async def test_an_export_that_misses_records_is_reported(make, full, tmp_path):
     lines = (await contents(full)).splitlines(keepends=True)
     path, target = tmp_path / "in.jsonl", await make("memory")

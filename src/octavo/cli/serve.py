@@ -15,7 +15,7 @@ from octavo.cli.commands import root
 from octavo.cli.memory import open_memory
 from octavo.cli.tables import time_text
 from octavo.config import local_path
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, InvalidRecord
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
 from octavo.mcp import ToolCaller, Toolset
@@ -201,7 +201,10 @@ async def _open_keys(call: CommandCall, *, make: bool = False) -> AsyncIterator[
     if not make:
         check_exists(url)
     async with open_store(url) as store:
-        yield Keys(store)
+        try:
+            yield Keys(store)
+        except InvalidRecord as error:  # what was asked is wrong
+            raise ConfigError(str(error)) from error
 
 
 def _row(info: KeyInfo) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import os
 import random
 from collections.abc import Mapping
@@ -58,6 +59,19 @@ class Request(msgspec.Struct, frozen=True):
     reads: bool = False
     keeps: bool = False  # something even when the store fails: then a 503 does not say that nothing was done
     also: tuple[int, ...] = ()  # statuses beside 2xx whose body is an answer all the same
+
+    def content(self) -> bytes | None:
+        """The body as JSON. What JSON cannot say is refused: msgspec alone makes null of NaN, and other text of bytes."""
+        if self.body is None:
+            return None
+        try:
+            plain = msgspec.to_builtins(
+                self.body, builtin_types=(bytes, bytearray, memoryview), str_keys=True
+            )
+            return json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            wrong = InvalidQuery if self.reads else InvalidRecord
+            raise wrong(f"what is sent cannot be said in JSON: {error}") from None
 
     def pause_after(self, status: int, headers: Mapping[str, str], tried: int) -> float | None:
         """The seconds to wait before this is sent again, or None for an answer that stands."""
@@ -272,7 +286,7 @@ class Exchange:
         """Send a request until it is answered or given up."""
         if self._closed:
             raise StoreClosed(f"this {type(self).__name__} was closed; open another")
-        content = None if request.body is None else msgspec.json.encode(request.body)
+        content = request.content()
         for tried in itertools.count():
             last = tried == self._retries
             try:

@@ -6,6 +6,7 @@ vectors, what is found by means of other records, and last the records that name
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -76,11 +77,13 @@ class _Erasure:
         self.belongings = await Belongings.of(self.parts.store, self.subject, self._keep_rejected)
         self._digests.update(self.digester.digests([self.subject.name]))
         async for page in self.belongings.pages(self.parts.store):
-            for record in page:
-                if record.collection not in ("vectors", "pending"):
-                    self._digests.update(self.digester.digests(texts_of(record)))
-                    self._keys[EntryKey.of(record)] = None
+            said = [record for record in page if record.collection not in ("vectors", "pending")]
+            self._digests |= await asyncio.to_thread(self._make_digests, said)  # a second for a long text
+            self._keys.update(dict.fromkeys(map(EntryKey.of, said)))
         await self._erase_documents(dry_run=True)
+
+    def _make_digests(self, records: Iterable[Record]) -> set[int]:
+        return {digest for record in records for digest in self.digester.digests(texts_of(record))}
 
     async def count(self) -> Certificate:
         """What would be removed."""
@@ -104,7 +107,7 @@ class _Erasure:
         store = self.parts.store
         self._removed.clear()
         begun = self._certificate()
-        await keep(store, begun, Digests(self._digests))
+        await keep(store, begun, await asyncio.to_thread(Digests, self._digests))
         elsewhere = await self._erase_queues()
         await self._erase_documents(dry_run=False)
         left = 0

@@ -207,7 +207,8 @@ async def read_chat_jsonl(source: ImportSource, owner: DefaultOwner) -> Items:
         first = next((at for at in told if isinstance(at, datetime)), file.modified)
         scope, times = owner.talk(file.stem), Times(first)
         for number, (position, line) in enumerate(file.items(lines=True), 1):
-            id_ = stable_id("chat-jsonl", file.stem, number)
+            # What it says is part of it: another file may have the same name, and a history may lose its first lines.
+            id_ = stable_id("chat-jsonl", file.stem, number, line)
             yield try_make(position, _line_message, line, id_, scope, times)
 
 
@@ -241,13 +242,13 @@ async def read_langchain(source: ImportSource, owner: DefaultOwner) -> Items:
             async for row in tables.rows("message_store", "id"):
                 session = str(row["session_id"])
                 clock = clocks.setdefault(session, Times(start))
-                told, id_ = row["message"], stable_id("langchain", session, row["id"])
+                told, id_ = row["message"], stable_id("langchain", session, row["id"], row["message"])
                 yield try_make(f"message_store {row['id']}", _langchain, told, owner, session, id_, clock)
         return
     for file in source.files("*.json"):
         session, clock = file.stem, Times(file.modified)
         for number, (position, item) in enumerate(file.items()):
-            id_ = stable_id("langchain", session, number)
+            id_ = stable_id("langchain", session, number, item)
             yield try_make(position, _langchain, item, owner, session, id_, clock)
 
 

@@ -35,6 +35,7 @@ from octavo.util.words import pluralize
 INDEX = "MEMORY.md"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?")
 _HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*")
+_RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*")  # a line across the page
 _FENCE = re.compile(r"\s*(```|~~~)")
 _LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?\)")
 _NOTE = re.compile(r"\s*<!-- (\{.*\}) -->$")
@@ -86,6 +87,10 @@ def blocks_of(body: str) -> Iterator[MarkdownBlock]:
         if fence:
             held.append(line[2:] if bullet and line.startswith("  ") else line)
             fence = "" if opened and opened[1] == fence else fence
+            continue
+        if _RULE.fullmatch(line):
+            yield from finish_block()
+            bullet = False
             continue
         found = _BULLET.match(line)
         if found or (title := _HEADING.fullmatch(line)):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -139,6 +139,22 @@ class Expiry(NamedTuple):
 
     is_permanent: bool
     expires_at: datetime | None
+
+
+def read_time(given: object) -> datetime:
+    """A time of ISO 8601 in UTC. One without an offset is taken for UTC, since nobody knows its caller's clock."""
+    example = "must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
+    if not isinstance(given, str):
+        raise ValueError(example)  # noqa: TRY004 - pydantic's way
+    try:
+        at = datetime.fromisoformat(given)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        hint = "; a + in an address is written %2B" if " " in given[11:] else ""
+        raise ValueError(f"{example}; got {given[:40]!r}{hint}") from None
+    if at < EARLIEST:
+        raise ValueError(f"must be {EARLIEST:%Y-%m-%d} or later")
+    return at
 
 
 def expiry(

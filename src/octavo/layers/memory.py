@@ -431,6 +431,6 @@ def _tenant(name: str) -> str:
 async def _categorise(text: str, layer: Layer) -> str:
     """The category that the rules see in a text, or the one for what they see nothing in."""
     await import_aside("octavo.layers.rules")
-    from octavo.layers.rules import categorise
+    from octavo.layers.rules import find_category
 
-    return categorise(text, layer) or DEFAULTS[layer]
+    return await find_category(text, layer) or DEFAULTS[layer]

@@ -1,15 +1,15 @@
 """The seven tools of a memory: the verbs of the front door, described for a model. And Mem0's eight, for prompts that know those."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from octavo.errors import InvalidQuery, InvalidRecord, NotFound
+from octavo.errors import InvalidRecord, NotFound
 from octavo.kernel.codec import MAX_NAME_BYTES
-from octavo.kernel.model import to_utc
+from octavo.layers.checking import read_time
 from octavo.layers.values import Fact
 from octavo.mcp import CALLER, ToolCaller, answers
 from octavo.mcp.answers import cursor_of, cut, result, take_fitting, token
@@ -28,7 +28,14 @@ def _check_text(text: str) -> str:
     return text
 
 
+def _check_number(given: object) -> object:
+    if isinstance(given, bool):
+        raise ValueError("must be a number")  # noqa: TRY004 - pydantic's way
+    return given
+
+
 Text = Annotated[str, AfterValidator(_check_text)]
+Number = Annotated[int, BeforeValidator(_check_number)]
 Session = Annotated[
     str | None,
     Field(
@@ -47,7 +54,12 @@ Question = Annotated[
         description="What you want to know, as a question or a few words. 'What do you know about me?' works.",
     ),
 ]
-When = Annotated[datetime | None, Field(description="A time of ISO 8601, such as 2026-01-31T12:00:00Z.")]
+When = Annotated[
+    datetime | None,
+    # The SDK's own reading takes 2026 for a second of 1970.
+    BeforeValidator(lambda given: None if given is None else read_time(given)),
+    Field(description="A time of ISO 8601, such as 2026-01-31T12:00:00Z."),
+]
 
 
 def memory_tools() -> list[Tool]:
@@ -76,7 +88,7 @@ def memory_tools() -> list[Tool]:
 
     async def search_memory(
         query: Question,
-        limit: Annotated[int, Field(ge=1, le=50, description="No more hits than these.")] = 10,
+        limit: Annotated[Number, Field(ge=1, le=50, description="No more hits than these.")] = 10,
         since: When = None,
         until: When = None,
         session_id: Session = None,
@@ -92,8 +104,8 @@ def memory_tools() -> list[Tool]:
             query,
             user_id=caller.user_id,
             session_id=session_id,
-            since=_moment(since),
-            until=_moment(until),
+            since=since,
+            until=until,
             limit=limit,
         )
         shown = take_fitting([answers.Hit.of(hit) for hit in hits], caller.answer_tokens)
@@ -111,7 +123,9 @@ def memory_tools() -> list[Tool]:
 
     async def get_context(
         query: Question,
-        max_tokens: Annotated[int, Field(ge=50, le=_MOST_CONTEXT, description="How long it may be.")] = 1000,
+        max_tokens: Annotated[
+            Number, Field(ge=50, le=_MOST_CONTEXT, description="How long it may be.")
+        ] = 1000,
         session_id: Session = None,
     ) -> Annotated[CallToolResult, answers.Block]:
         """One block of everything worth knowing to answer: who the user is, this conversation so far, and what else fits.
@@ -126,7 +140,7 @@ def memory_tools() -> list[Tool]:
         return result(told, block.text or "nothing is remembered yet")
 
     async def list_memories(
-        limit: Annotated[int, Field(ge=1, le=100, description="No more facts than these.")] = 20,
+        limit: Annotated[Number, Field(ge=1, le=100, description="No more facts than these.")] = 20,
         after: Annotated[str | None, Field(description="`next` of the page before.")] = None,
     ) -> Annotated[CallToolResult, answers.Memories]:
         """List the facts that are remembered about the user, newest first, with their ids.
@@ -233,7 +247,7 @@ def mem0_tools() -> list[Tool]:
         return result(added, "\n".join(map(str, added.memories)) or added.status)
 
     async def search_memories(
-        query: Question, limit: Annotated[int, Field(ge=1, le=50)] = 10
+        query: Question, limit: Annotated[Number, Field(ge=1, le=50)] = 10
     ) -> Annotated[CallToolResult, Found]:
         """Search the stored memories; best first."""
         caller = CALLER.get()
@@ -242,7 +256,7 @@ def mem0_tools() -> list[Tool]:
         return result(Found(results=shown), "\n".join(map(str, shown)) or "nothing was found")
 
     async def get_memories(
-        limit: Annotated[int, Field(ge=1, le=100)] = 50, after: str | None = None
+        limit: Annotated[Number, Field(ge=1, le=100)] = 50, after: str | None = None
     ) -> Annotated[CallToolResult, Listed]:
         """List the stored memories, newest first; `after` is `next` of the page before."""
         page = await list_page(limit, after)
@@ -355,13 +369,3 @@ def _not_found(memory_id: str) -> NotFound:
 def _check_size(caller: ToolCaller, text: str) -> None:
     if len(text.encode("utf-8", "replace")) > caller.content_bytes:
         raise InvalidRecord(f"text is longer than {caller.content_bytes:,} bytes; remember it in parts")
-
-
-def _moment(given: datetime | None) -> datetime | None:
-    """The time in UTC; one without an offset is taken for UTC, as the server takes it."""
-    if given is None:
-        return None
-    try:
-        return given.replace(tzinfo=UTC) if given.tzinfo is None else to_utc(given)
-    except (OverflowError, ValueError):
-        raise InvalidQuery(f"{given} cannot be said in UTC") from None

@@ -1,5 +1,6 @@
 """Everything of one person, as the lines that `octavo import` reads and as a page to read; page by page, whatever there is."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from io import FileIO
@@ -14,7 +15,6 @@ from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import content
-from octavo.search.hits import one_line
 from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress
 from octavo.transfer.files import FORMAT, End, Header, export
 from octavo.util.file_modes import open_file
@@ -23,12 +23,14 @@ from octavo.util.file_modes import open_file
 _LEFT_OUT = ("vectors", "pending", "keys", "owners")
 EXPORTED = tuple(name for name in SHAPES if name not in _LEFT_OUT)
 _PAGE = 1000
+_PIECE = 2**16  # characters
 _TITLES = {
     "profile": "Who you are", "episodes": "What happened", "log": "What was changed, and why",
     "messages": "What was said", "summaries": "Summaries of conversations", "entities": "People and things",
     "exchanges": "Exchanges", "observations": "What was observed", "turns": "What the agent did",
     "events": "Events of agents", "configs": "Documents", "knowledge": "Knowledge", "versions": "Earlier documents",
 }  # fmt: skip
+_SPACE = re.compile(r"\s+")
 _SIGNS = re.compile(r"([\\`*_\[\]<>#|~])")
 
 
@@ -95,11 +97,11 @@ async def markdown(store: Store, reach: CopiedRecords) -> AsyncIterator[bytes]:
     count = 0
     async for page in _pages(store, reach):
         lines = []
-        for record in page:
+        for record, line in zip(page, await asyncio.to_thread(list, map(_line, page)), strict=True):
             if (wanted := _TITLES.get(record.collection, record.collection)) != title:
                 title = wanted
                 lines.append(f"\n## {title}\n")
-            lines.append(_line(record))
+            lines.append(line)
         count += len(page)
         yield ("\n".join(lines) + "\n").encode("utf-8", "replace")
     yield f"\nThat is all: {count:,} records.\n".encode()
@@ -120,4 +122,6 @@ def _line(record: Record) -> str:
 
 def _plain(text: str) -> str:
     """A text on one line, in which no sign means anything."""
-    return _SIGNS.sub(r"\\\1", one_line(text))
+    # In pieces: while a regular expression runs, no other thread gets a turn.
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join(_SIGNS.sub(r"\\\1", _SPACE.sub(" ", piece)) for piece in pieces).strip()

@@ -17,6 +17,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_ops
 from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import content
 from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
 from octavo.layers.reading import LATEST
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 CONFIG = Path("config/memory.yaml")
 _RECENT, _PROFILE, _FOUND = 30, 200, 30  # records of each part of a context that are looked at
 _PART_BYTES = 2**18  # of each of them
+_QUICK = 2**16  # characters of a context that is made without a thread
 
 
 class AsyncMemory:
@@ -320,7 +322,10 @@ class AsyncMemory:
             "recent": recent,
             "found": await with_neighbours(store, dedupe(found), profile, at or now()),
         }
-        block = contexts.build(parts, language, max_tokens, count, shown)
+        if sum(len(content(one.text, one.data)) for records in parts.values() for one in records) < _QUICK:
+            block = contexts.build(parts, language, max_tokens, count, shown)
+        else:  # where a long text must be cut is found by counting it again and again
+            block = await asyncio.to_thread(contexts.build, parts, language, max_tokens, count, shown)
         return msgspec.structs.replace(block, probably_absent=found.probably_absent)
 
     async def _store_at(self, at: datetime | None, asked: Sequence[Query]) -> Store:

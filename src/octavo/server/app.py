@@ -13,6 +13,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 
 from octavo import __version__
@@ -24,7 +25,7 @@ from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.memory.retention import RetentionSweep
 from octavo.server.access import MCP, Cors, Door
-from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, render
+from octavo.server.gate import CALLER, GONE, REQUEST_ID, AsPage, Gate, render
 from octavo.server.logs import Secrets
 from octavo.server.metrics import Metrics, answer_metrics
 from octavo.server.openapi import docs_page, document
@@ -181,6 +182,9 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
             raise error
         return render(request.scope, told, page)
 
+    async def gone(_: Request, __: Exception) -> Response:
+        return Response(status_code=GONE)
+
     async def unknown(request: Request, _: Exception) -> Response:
         # The traceback is in the log, under the same id; the caller gets nothing that could be a secret.
         name = request.scope.get(REQUEST_ID, "")
@@ -190,6 +194,7 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(OctavoError, known)
+    app.add_exception_handler(ClientDisconnect, gone)  # in the middle of the body: no fault of the server
     app.add_exception_handler(Exception, unknown)
 
 

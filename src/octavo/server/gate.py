@@ -36,6 +36,8 @@ _DRAINED_BYTES = 16 * 2**20
 _DRAINED_SECONDS = 5.0
 _MOST_DRAINED = 64  # at once
 _BODIES_BYTES = 128 * 2**20  # of bodies that are held at once
+GONE = 499  # what a log calls a request whose caller did not wait; nobody is sent it
+NOT_JSON = "the body must be JSON: send it with the header `Content-Type: application/json`"
 _BUSY = "too many requests of this caller are under way, or too large ones; come back in 1 s"
 _CLOSE = {"Connection": "close"}
 _FORM = b"application/x-www-form-urlencoded"
@@ -229,9 +231,7 @@ class _Passage:
             if is_console(path) and kind.partition(b";")[0].strip().lower() != _FORM:
                 return problem(415, "the body must be a form: it is sent by a page of the console")
             if not is_console(path) and not _json(kind):
-                return problem(
-                    415, "the body must be JSON: send it with the header `Content-Type: application/json`"
-                )
+                return problem(415, NOT_JSON)
         length = self._headers.get(b"content-length", b"")
         return problem(413, self._limit, _CLOSE) if length.isdigit() and self._exceeds(int(length)) else None
 

@@ -111,6 +111,8 @@ def sentence(errors: Sequence[Mapping[str, object]]) -> str:
             what = "is not known here; leave it out"
         elif error.get("type") in ("model_attributes_type", "model_type", "dict_type"):
             what = "must be a JSON object"
+        elif error.get("type") == "string_unicode":
+            what = "must not hold half a character"
         said.append(f"{where}: {what}{_cut(_got(error), 80)}")
     if len(errors) > _MOST_ERRORS:
         said.append(f"and {len(errors) - _MOST_ERRORS:,} more")

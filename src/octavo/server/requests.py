@@ -5,7 +5,7 @@ Unknown fields and parameters are refused: a misspelled one would otherwise be l
 
 import base64
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -24,8 +24,9 @@ from pydantic import (
     model_validator,
 )
 
-from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
+from octavo.kernel.codec import MAX_NAME_BYTES
 from octavo.kernel.model import Cursor
+from octavo.layers.checking import read_time
 from octavo.layers.values import Layer
 
 T = TypeVar("T")
@@ -50,11 +51,7 @@ def _text(most_bytes: int | None = None, *, blank: bool = False) -> AfterValidat
     """The check of a text: what can be stored, of so many bytes, and saying something."""
 
     def check(text: str) -> str:
-        try:
-            size = len(text.encode())
-        except UnicodeEncodeError:
-            raise ValueError("must not hold half a character") from None
-        if most_bytes is not None and size > most_bytes:
+        if most_bytes is not None and len(text.encode()) > most_bytes:
             raise ValueError(f"must be at most {most_bytes:,} bytes in UTF-8")
         if "\0" in text:
             raise ValueError("must not hold a NUL")
@@ -63,22 +60,6 @@ def _text(most_bytes: int | None = None, *, blank: bool = False) -> AfterValidat
         return text
 
     return AfterValidator(check)
-
-
-def read_time(given: object) -> datetime:
-    """A time of ISO 8601 in UTC. One without an offset is taken for UTC, since a server cannot know its caller's clock."""
-    example = "must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
-    if not isinstance(given, str):
-        raise ValueError(example)  # noqa: TRY004 - pydantic's way
-    try:
-        at = datetime.fromisoformat(given)
-        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError):
-        hint = "; a + in an address is written %2B" if " " in given[11:] else ""
-        raise ValueError(f"{example}; got {given[:40]!r}{hint}") from None
-    if at < EARLIEST:
-        raise ValueError(f"must be {EARLIEST:%Y-%m-%d} or later")
-    return at
 
 
 class SessionCursor(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ from octavo.layers import LayeredMemory
 from octavo.layers.values import OwnerType
 from octavo.memory import AsyncMemory
 from octavo.server.access import Caller
-from octavo.server.gate import CALLER, SLASH
+from octavo.server.gate import CALLER, GONE, NOT_JSON, SLASH
 from octavo.server.requests import MOST_UNKNOWN, WHOSE, WHOSE_MEMORIES, PathName, Prompted
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.vault import Vault, existing_vault
@@ -176,6 +177,8 @@ class QuickRoute(APIRoute):
             if len(query) > len(names) + MOST_UNKNOWN:
                 unknown = [{"type": "extra_forbidden", "loc": ("parameters", name)} for name in query]
                 raise RequestValidationError(unknown)
+            if twice := [name for name in query if len(request.query_params.getlist(name)) > 1]:
+                raise refuse_request("is given twice; keep one", "parameters", twice[0])
             # What the path says comes last: no query can stand in for it.
             given = validate(
                 "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}
@@ -201,8 +204,7 @@ async def _answer_unless_gone(work: Coroutine[Any, Any, Response], request: Requ
     reading, leaving = asyncio.create_task(work), asyncio.create_task(gone())
     try:
         await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        # 499 is what a log calls a request whose caller did not wait; nobody is sent it.
-        return await reading if reading.done() else Response(status_code=499)
+        return await reading if reading.done() else Response(status_code=GONE)
     finally:
         leaving.cancel()
         reading.cancel()
@@ -215,8 +217,10 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
         raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": "Field required"}])
     check_values(raw)
     await let_others(len(raw))
+    if raw and not request.headers.get("content-type"):
+        raise HTTPException(415, NOT_JSON)
     try:
-        value = json.loads(raw) if raw and request.headers.get("content-type") else raw or None
+        value = json.loads(raw, object_pairs_hook=_read_object) if raw else None
     except json.JSONDecodeError as error:
         wrong = error.msg.rstrip(": ").removesuffix(" at")
         raise HTTPException(
@@ -226,6 +230,15 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
         raise HTTPException(400, "the body cannot be read as JSON") from None
     found = validate("body", kind.validate_python, value)
     await let_others(len(raw))
+    return found
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; one that has a name twice is refused, since the first value would be lost without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise HTTPException(400, f"the body names {twice[:80]!r} twice in one object; keep one")
     return found
 
 

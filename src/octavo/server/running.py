@@ -227,9 +227,14 @@ class _Crew(Multiprocess):
     ) -> None:
         super().__init__(config, sockets)
         self._ready = ready
+        for number in (signal.SIGTERM, signal.SIGINT):  # heeded while workers start, too
+            signal.signal(number, lambda *_: self.should_exit.set())
 
     def init_processes(self) -> None:
+        # Workers are told by this process to stop: a Ctrl-C that reaches them while they import would be a traceback.
+        stop = signal.signal(signal.SIGINT, signal.SIG_IGN)
         super().init_processes()
+        signal.signal(signal.SIGINT, stop)
         if all(process.wait_until_ready(_READY_SECONDS, self.should_exit) for process in self.processes):
             for sock in self.sockets:
                 sock.listen(_BACKLOG)

@@ -302,6 +302,8 @@ class _Import:
             await self._read(line)
             if len(self.batch) >= size or self.batch_bytes >= PAGE_BYTES:
                 await self._flush()
+        if not self.line:
+            await self._tell(BadLine(1, "the file is empty, and an export is not"))
         if self.owed is not None:
             await self._tell(BadLine(self.line + 1, "the export was cut short: its end line is missing"))
         await self._flush()

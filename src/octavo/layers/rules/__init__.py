@@ -1,5 +1,5 @@
 """Facts found in a text by rules, in Chinese and English, without a model."""
 
-from octavo.layers.rules.extractor import RuleExtractor, categorise
+from octavo.layers.rules.extractor import RuleExtractor, categorise, find_category
 
-__all__ = ["RuleExtractor", "categorise"]
+__all__ = ["RuleExtractor", "categorise", "find_category"]

@@ -1,6 +1,7 @@
 """Facts found by rules and compared with what is known: no model, no network, the same answer every time."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
@@ -51,7 +52,8 @@ _BARE = (
     (ENGLISH.BARE_TRAIT, "personality"),
     (ENGLISH.BARE_LANGUAGE, "ability"),
 )
-_compiled: set[bool] = set()  # whether of texts in Chinese, and of others
+_FIRST = 5  # texts of a language that are read in a thread: they compile its patterns, for which no event loop should stand still
+_read: Counter[tuple[str, bool]] = Counter()  # what was done so often with texts in Chinese, and with others
 _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
 
@@ -74,12 +76,10 @@ class RuleExtractor:
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What to do with each fact of the text, in its order."""
-        chinese = has_han(text)
-        if chinese in _compiled:
+        if _read[which := ("decide", has_han(text))] >= _FIRST:
             return await run_in_turns(_deciding(text, known, owner_type, at))
-        # The first text of a language compiles its patterns, for which no event loop should stand still.
         decided = await asyncio.to_thread(decide, text, known, owner_type=owner_type, at=at)
-        _compiled.add(chinese)
+        _read[which] += 1
         return decided
 
     async def close(self) -> None:
@@ -193,6 +193,15 @@ def _implied(fact: StatedFact, memories: KnownFacts, at: datetime, superseded: s
     ):
         return None
     return _decision(fact.implied, match, memories.count)
+
+
+async def find_category(text: str, layer: Layer) -> str | None:
+    """What `categorise` answers."""
+    if _read[which := ("categorise", has_han(text))] >= _FIRST:
+        return categorise(text, layer)
+    category = await asyncio.to_thread(categorise, text, layer)
+    _read[which] += 1
+    return category
 
 
 def categorise(text: str, layer: Layer) -> str | None:

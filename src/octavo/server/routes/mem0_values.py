@@ -10,8 +10,9 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt
 from starlette.exceptions import HTTPException
 
 from octavo.kernel.ids import now
+from octavo.layers.checking import read_time
 from octavo.layers.values import Fact, LogEntry
-from octavo.server.requests import MAX_QUESTION_BYTES, Body, Metadata, Name, read_time
+from octavo.server.requests import MAX_QUESTION_BYTES, Body, Metadata, Name
 from octavo.server.routing import refuse_request
 
 #: What says whose a memory is, and our word for it; an app is a word in the metadata.

@@ -64,7 +64,7 @@ async def export_user(user_id: PathName, request: Admitted, page: bool = False) 
     return StreamingResponse(json_lines(request.store, reach), media_type="application/x-ndjson")
 
 
-@router.answers("DELETE", "/users/{user_id}", "Erase a user's data for good", Certificate, 409)
+@router.answers("DELETE", "/users/{user_id:name}", "Erase a user's data for good", Certificate, 409)
 async def forget_user(
     user_id: PathName,
     request: Admitted,
