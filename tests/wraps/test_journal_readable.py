@@ -107,7 +107,7 @@ async def test_a_queue_left_by_a_killed_process_is_counted_in(tmp_path):
 async def test_more_than_can_be_counted_in_is_no_answer(tmp_path, monkeypatch):
     """Too many writes, or too many records that one of them touches: StoreUnavailable, never a part of the truth."""
     monkeypatch.setattr(delivery, "_MOST_ENTRIES", 3)
-    monkeypatch.setattr("octavo.wraps.journal.queued_answers._MOST_TOUCHED", 4)
+    monkeypatch.setattr("octavo.wraps.journal.queued_answers._MOST", 4)
     store = unsteady()
     async with Journal(store, tmp_path / "queue", backoff=FAR, timeout=1) as journal:
         await journal.write([add(*"abcde")])

@@ -5,7 +5,7 @@ list of effects, so that a batch that fails half-way through has changed nothing
 """
 
 import itertools
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -43,20 +43,6 @@ def draft_effects(
         question = next(asking)
         while True:
             question = asking.send(answer(question))
-    except StopIteration as done:
-        worked_out: tuple[list[Effect], list[int]] = done.value
-        return worked_out
-
-
-async def draft_awaited(
-    ops: list[Prepared], answer: Callable[[Lookup | Query], Awaitable[Sequence[Any]]]
-) -> tuple[list[Effect], list[int]]:
-    """The same for a store whose answers are waited for."""
-    asking = draft(ops)
-    try:
-        question = next(asking)
-        while True:
-            question = asking.send(await answer(question))
     except StopIteration as done:
         worked_out: tuple[list[Effect], list[int]] = done.value
         return worked_out

@@ -11,7 +11,7 @@ from uuid import uuid4
 from octavo.errors import Conflict, StoreError
 from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import Query, Scope
-from octavo.stores.draft import Effect, Key, Lookup, draft_awaited
+from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.gather import Gathering
 from octavo.stores.redis.connection import LoopClient
 from octavo.stores.redis.layout import KeyLayout, decode_stored, encode_body, end, member
@@ -217,13 +217,17 @@ class _SeenIds:
             if isinstance(op, CheckedAdd)
             for sealed in op.records
         }
-
-        async def answer(question: Lookup | Query) -> Sequence[StoredRecord | Key]:
-            if isinstance(question, Query):
-                return await self._find_sealed(question)
-            return await self._find_kept(question, scopes)
-
-        return await draft_awaited(ops, answer)
+        asking = draft(ops)
+        try:
+            question = next(asking)
+            while True:
+                if isinstance(question, Query):
+                    question = asking.send(await self._find_sealed(question))
+                else:
+                    question = asking.send(await self._find_kept(question, scopes))
+        except StopIteration as done:
+            drafted: tuple[list[Effect], list[int]] = done.value
+            return drafted
 
     async def _find_sealed(self, query: Query) -> list[StoredRecord]:
         if query.limit == 0:

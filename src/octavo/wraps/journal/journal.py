@@ -62,7 +62,8 @@ class Journal(Wrap):
 
     A write is `stored` or `queued`, and either way it is not lost; only when neither is possible it raises StoreUnavailable.
     A read answers what is true, or raises StoreUnavailable: it waits for this process's queued writes, and `timeout` seconds
-    at most; a store that takes no write and answers questions is asked at once, and what is queued is counted in. A record that no store would take is refused at once, whatever the state of the store.
+    at most, or counts them in where the store can be read and takes no write. A record that no store would take is refused
+    at once, whatever the state of the store.
 
     A Journal belongs to one event loop and one process. Several may share a directory.
     """
