@@ -29,7 +29,6 @@ from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
 from octavo.wraps.journal.files import Erased, Left, Waiting
-from octavo.wraps.journal.queued_answers import UncountedError
 from octavo.wraps.journal.repeatable import Repeatable, has_overlap, keeps_oldest, touched_scopes
 from octavo.wraps.journal.spool import Spool
 
@@ -43,6 +42,10 @@ _CREDENTIALS = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 #: The tenant of what is written to find out whether a store takes writes: nobody's, so that nobody sees it.
 PROBES = "octavo-health"
 _PROBE = "probe_write"
+
+
+class UncountedError(StoreUnavailable):
+    """The store can be read, but what waits for it cannot be counted in."""
 
 
 class Queue:

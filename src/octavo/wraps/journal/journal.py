@@ -19,9 +19,9 @@ from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.tracing import span
 from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
-from octavo.wraps.journal.delivery import Delivery, Queue, describe_error
+from octavo.wraps.journal.delivery import Delivery, Queue, UncountedError, describe_error
 from octavo.wraps.journal.files import DeadLetter, Erased, Left, Waiting
-from octavo.wraps.journal.queued_answers import QueuedAnswers, UncountedError
+from octavo.wraps.journal.queued_answers import QueuedAnswers
 from octavo.wraps.journal.repeatable import Repeatable, check_ops
 from octavo.wraps.journal.replay import Clock, Replay, State
 from octavo.wraps.journal.spool import Spool

@@ -8,20 +8,17 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from octavo.errors import Conflict, StoreUnavailable
+from octavo.errors import Conflict
 from octavo.kernel.codec import prepare
 from octavo.kernel.model import START, Add, Head, Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import list_heads, read_page
 from octavo.kernel.terms.matches import MOST, Matches
 from octavo.kernel.terms.matching import search_records
 from octavo.stores.records import Records
+from octavo.wraps.journal.delivery import UncountedError
 
 T = TypeVar("T", Record, Head)
 _MOST, _MOST_BYTES = 1000, 8 * 2**20  # records that a queued write changes or removes
-
-
-class UncountedError(StoreUnavailable):
-    """The store can be read, but what waits for it cannot be counted in."""
 
 
 class QueuedAnswers:
