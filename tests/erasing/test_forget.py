@@ -8,11 +8,12 @@ import pytest
 from dumps import dump
 from faces import FACES, Secrets, bytes_of, write_all
 
-from octavo import Query, Scope, open_store
+from octavo import AsyncMemory, Query, Scope, open_store
 from octavo.erasing import Certificate, Subject, certificates, forget, scrub
 from octavo.errors import InvalidQuery
 from octavo.kernel.ports import walk
 from octavo.kernel.shapes import SHAPES
+from octavo.layers.rules.extractor import RuleExtractor
 from octavo.service.vault import Vault
 from octavo.testing.embedding import HashEmbedder
 from octavo.vectors import ExactIndex
@@ -176,6 +177,31 @@ async def test_whose(tmp_path):
         told = await forget(store, Subject.of("", user_id="nobody"))
         assert isinstance(told, Certificate)
         assert told.total == 0
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["a stranger", "known"])
+async def test_facts_that_are_being_found(kind, url, tmp_path, known):
+    """What a model reads while its text is forgotten is not written afterwards, whatever it finds."""
+    reading, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(RuleExtractor):
+        async def decide(self, text, known, **more):
+            reading.set()
+            await go_on.wait()
+            return await super().decide(text, known, **more)
+
+    async with open_store(url) as store, AsyncMemory(store, model=Slow()) as memory:
+        if known:
+            go_on.set()
+            await memory.add("I have a dog.", user_id=LIN)
+            reading.clear()
+            go_on.clear()
+        adding = asyncio.create_task(memory.add("I live in Berlin. I am allergic to peanuts.", user_id=LIN))
+        await reading.wait()
+        await memory.forget(user_id=LIN)
+        go_on.set()
+        assert (await adding).memories == []
+        assert await all_of(store, "") == []
 
 
 async def test_two_at_once(tmp_path, secret):

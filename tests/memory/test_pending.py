@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from octavo import AsyncMemory, Journal, ModelError
@@ -66,6 +67,22 @@ async def test_left_by_an_earlier_process(store, tenant, monkeypatch):
         await until(struck_out)
         facts = await memory.get_all(user_id="lin")
         assert [fact.sources for fact in facts] == [(message.id,)]
+
+
+async def test_left_by_a_process_whose_clock_was_ahead(store, tenant):
+    """It was killed, the clock was set right, and nobody waits for the day that it had shown."""
+    scope = Scope(tenant=tenant, user="lin", agent="", session="s")
+    message = to_record(Msg("user", "I am a luthier from Cremona.", "user"), (), scope)
+    note = note_for(message, {"user_id": "lin"}, {})
+    later = msgspec.structs.replace(note, created_at=now() + timedelta(days=365))
+    await store.apply([Add([message]), Add([later])])
+    async with AsyncMemory(store, tenant=tenant) as memory:
+        await memory.add("hello", user_id="other")
+
+        async def found():
+            return await memory.get_all(user_id="lin") != []
+
+        await until(found)
 
 
 async def test_left_a_moment_ago(store, tenant, monkeypatch):

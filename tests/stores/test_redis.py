@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
+import itertools
 import subprocess
 import sys
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -95,6 +96,49 @@ async def test_tenants_are_listed_even_after_a_flush(fresh_redis):
         await client.flushdb()
         await store.apply([Add([note("a", Scope(tenant="t"))])])
         assert await store.tenants() == ["t"]
+
+
+async def test_whoever_lists_names_is_killed_at_any_moment(fresh_redis, monkeypatch):
+    """A record that comes while its name is taken off a list, since it had none, leaves it there, whenever the reader dies."""
+    scope = Scope(tenant="t", user="ann")
+    mine = Query(collection="messages", scope=scope)
+    calls = add_at = killed_at = 0
+    async with (
+        open_store(fresh_redis) as store,
+        open_store(fresh_redis) as reader,
+        raw(fresh_redis) as client,
+    ):
+        await reader.tenants()
+        say = reader._connection._say
+
+        async def stop_somewhere(*words):
+            nonlocal calls
+            calls += 1
+            if calls == add_at:
+                await store.apply([Add([note("a", scope)])])
+            answer = await say(*words)
+            if calls == killed_at:
+                raise asyncio.CancelledError
+            return answer
+
+        monkeypatch.setattr(reader._connection, "_say", stop_somewhere)
+        for name in ("tenants", "names"):
+            for add_at, killed_at in itertools.combinations_with_replacement(range(1, 6), 2):
+                await store.apply([Remove(mine)])
+                await client.zadd(
+                    store._layout.base("messages", "t") + b"parts", {"user:ann": 0}
+                )  # as if expired
+                await client.sadd(store._layout.tenants, "t")
+                calls = 0
+                with suppress(asyncio.CancelledError):
+                    await (
+                        reader.tenants()
+                        if name == "tenants"
+                        else reader.names("messages", "user", Scope(tenant="t"))
+                    )
+                if calls >= add_at:
+                    listed = [one.name for one in await store.names("messages", "user", Scope(tenant="t"))]
+                    assert (await store.tenants(), listed) == (["t"], ["ann"]), (name, add_at, killed_at)
 
 
 def test_members_sort_as_ranks_do():

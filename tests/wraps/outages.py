@@ -31,7 +31,7 @@ async def ids(store, session="s1"):
 
 
 class Unsteady(Wrap):
-    """A store with a `mood`: up, down, hang, refuse (an error that is no outage), or after (it commits, and then fails).
+    """A store with a `mood`: up, down, hang, read-only, refuse (an error that is no outage), or after (it commits, and then fails).
 
     What hangs goes on when the mood changes, as a slow network does: it is done then, however late.
     """
@@ -60,6 +60,8 @@ class Unsteady(Wrap):
 
     async def apply(self, ops):
         await self._face()
+        if self.mood == "read-only":
+            raise StoreUnavailable("the disk is full")
         added = [record.id for op in ops if isinstance(op, Add) for record in op.records]
         for id_ in added:
             if id_ in self.poison:

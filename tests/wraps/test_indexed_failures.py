@@ -1,6 +1,7 @@
 """Whatever fails, no write does; nothing that was written stays without its vector."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from faults import HOME, SETTLED, FailingEmbedder, FailingIndex, entries, key, left, near, said
@@ -16,9 +17,11 @@ from octavo import (
     open_store,
     open_vectors,
 )
+from octavo.kernel.ids import now
 from octavo.kernel.terms.matching import digest
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Wrap
+from octavo.wraps.vectors.waiting import markers
 
 STORES = ["memory", "sqlite", "file", "postgres", "mysql", "redis"]
 
@@ -71,6 +74,28 @@ async def test_a_model_that_is_down_for_a_while(wrap):
     await indexed.settle(SETTLED)
     assert await near(indexed, "word7 of many") == ["m7"]
     assert not await indexed.verify_vectors()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_clock_that_was_ahead_delays_no_vector(kind, place, wrap, monkeypatch):
+    """What was written while the clock was a year ahead is embedded as soon as the model answers, also by another process."""
+    url, index = place(kind), open_vectors("memory://")
+    store, embedder = open_store(url), FailingEmbedder()
+    for module in ("waiting", "upkeep"):
+        monkeypatch.setattr(f"octavo.wraps.vectors.{module}.now", lambda: now() + timedelta(days=365))
+    indexed = await wrap(store, index, embedder, owned=False)
+    embedder.down = True
+    await indexed.apply([Add([said("a", "an early bird")])])
+    await until(lambda: embedder.refused > 1)
+    monkeypatch.undo()
+    embedder.down = False
+    await indexed.settle(SETTLED)
+    assert await near(indexed, "an early bird") == ["a"]
+    future = markers([key("b")], due=now() + timedelta(days=365))  # left by a process that is gone
+    await store.apply([Add([said("b", "a late owl"), *future])])
+    again = await wrap(store, index, embedder)
+    await again.settle(SETTLED)
+    assert await near(again, "a late owl") == ["b"]
 
 
 async def test_a_text_the_model_refuses(wrap):

@@ -1,8 +1,10 @@
 """The Journal before real databases that go away and come back."""
 
 import asyncio
+from urllib.parse import urlsplit
 
 import apsw
+import asyncpg
 import pytest
 import redis.asyncio as redis
 from cut_wire import Wire
@@ -151,12 +153,32 @@ async def test_a_redis_that_answers_and_takes_no_write(tmp_path, sick, well):
             for _ in range(3):
                 assert await journal.replay_now() == 0
                 assert journal.status().state == "down"
+                assert await ids(journal) == ["a", "b", "c"]  # it answers, and what is queued is counted in
             assert (journal.status().waiting, journal.status().dead) == (2, 0)
             await client.config_set(*well)
             await back(journal)
             assert await ids(journal) == ["a", "b", "c"]
             assert await client.keys("*octavo-health*") == []
         await client.aclose()
+
+
+async def test_a_database_that_becomes_read_only(fresh_postgres, tmp_path):
+    """As one that was demoted: it is read with what is queued, and has all of it once it is written to again."""
+    name = urlsplit(fresh_postgres).path[1:]
+    admin = await asyncpg.connect(fresh_postgres)
+    async with Journal(open_store(fresh_postgres), tmp_path, backoff=BACKOFF) as journal:
+        await journal.write([add("a", "b")])
+        for read_only in ("on", "off"):
+            await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {read_only}")
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid != pg_backend_pid()"
+            await admin.execute(others, name)
+            if read_only == "on":
+                assert (await journal.write([add("c"), remove("a")])).status == "queued"
+                assert await ids(journal) == ["b", "c"]
+                assert (await journal.tally(those())).total == 2
+        await back(journal)
+        assert await ids(journal) == ["b", "c"]
+    await admin.close()
 
 
 @pytest.mark.parametrize("kind", ["memory", "file", "sqlite", "postgres", "mysql", "redis"])

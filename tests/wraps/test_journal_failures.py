@@ -8,6 +8,7 @@ from outages import add, ids, journal_of, settled, those, unsteady
 
 from octavo import (
     Add,
+    InvalidQuery,
     InvalidRecord,
     Query,
     Record,
@@ -145,6 +146,17 @@ class FullDisk(Spool):
         if self.full:
             raise StoreUnavailable(f"{self.directory}: no space left") from OSError(28, "No space left")
         super().put(entries)
+
+
+async def test_how_many_dead_letters_is_a_whole_number(tmp_path):
+    """A limit that is no count is refused: True is not 1, and -1 not none."""
+    async with journal_of(unsteady(), tmp_path) as journal:
+        for limit in (True, -1, "1", 1.5):
+            with pytest.raises(InvalidQuery, match="limit must be 0 or more, or None for all"):
+                await journal.dead_letters(limit)
+        assert await journal.dead_letters(0) == []
+        with pytest.raises(NotFound, match="q_1"):  # as if nothing were left behind one that is gone
+            await journal.dead_letters(after="q_1")
 
 
 @virtually

@@ -20,7 +20,7 @@ from octavo.wraps.journal import Spool, inspect
 from virtual_time import START, VirtualLoop
 
 SESSIONS = ("s1", "s2", "s3")
-MOODS = st.sampled_from(["up", "down", "hang", "after", "refuse"])
+MOODS = st.sampled_from(["up", "down", "hang", "after", "refuse", "read-only"])
 PAUSES = st.sampled_from([0.0, 0.01, 0.5, 3.0, 40.0])
 EVERYTHING = Query(collection=COLLECTION)
 
@@ -151,6 +151,29 @@ class JournalAgainstList(RuleBasedStateMachine):
 
         self.run(give_up())
 
+    @rule(session=st.sampled_from(SESSIONS))
+    def read(self, session):
+        """Whoever gets an answer gets all that was acknowledged, wherever it is; a store that takes no write answers."""
+
+        async def ask():
+            try:
+                return await self.journal.find(those(session)), await self.journal.tally(those(session))
+            except StoreError:
+                assert self.mood != "up"
+                return None
+
+        if (answer := self.run(ask())) is not None:
+            right = self.right(session)
+            assert spelling(answer[0]) == spelling(self.run(right.find(those(session))))
+            assert answer[1] == self.run(right.tally(those(session)))
+
+    def right(self, session):
+        """A store with all that was acknowledged of a session."""
+        store = open_store("memory://")
+        for ops in self.acknowledged[session]:
+            self.run(store.apply(ops))
+        return store
+
     @precondition(lambda self: self.mood in ("down", "hang"))
     @rule()
     def poisoned(self):
@@ -187,11 +210,8 @@ class JournalAgainstList(RuleBasedStateMachine):
         found = self.run(self.journal.find(EVERYTHING))
         assert {r.id for r in found if r.scope.session == "given-up"} <= self.perhaps
         for session in SESSIONS:
-            right = open_store("memory://")
-            for ops in self.acknowledged[session]:
-                self.run(right.apply(ops))
             mine = [record for record in found if record.scope.session == session]
-            assert spelling(mine) == spelling(self.run(right.find(those(session))))
+            assert spelling(mine) == spelling(self.run(self.right(session).find(those(session))))
 
     async def settled(self):
         for _ in range(300):

@@ -181,3 +181,19 @@ def test_a_queue_that_is_never_empty_does_not_grow(tmp_path):
     assert spool.waiting == 10
     assert most <= 4 * 5000
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= most
+
+
+def test_a_clock_that_was_set_back_does_not_hold_the_queue_up(tmp_path):
+    """However many wait, they come in the order in which they were put: ids say the time, and that may be wrong."""
+    late, early = ([Waiting(id=f"q_{n}", ops=[]) for n in range(start, start + 7)] for start in (90, 10))
+    spool = quick(tmp_path, max_in_memory=5, spill_batch_size=2)
+    spool.put(late)
+    spool.close()
+    spool = quick(tmp_path, max_in_memory=5, spill_batch_size=2)
+    spool.put(early)
+    found = []
+    while batch := spool.head(3):
+        found += ids(batch)
+        spool.mark_done(ids(batch))
+    assert found == ids(late + early)
+    assert spool.waiting == 0

@@ -86,7 +86,7 @@ def remark_step(
 ) -> ChangeStep:
     """A log row that says why nothing was changed."""
     log = log_record(scope, record.id if record else "", layer, "ignore", reason, at, metadata=metadata)
-    return ChangeStep([Add([log])], log, record or log, certain=True)
+    return ChangeStep([Add([log], expect=1)], log, record or log, certain=True)
 
 
 def _log(

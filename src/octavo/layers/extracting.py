@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from octavo.errors import Conflict, ModelError
-from octavo.kernel.model import Op, Query, Record
+from octavo.kernel.model import Add, Op, Query, Record
 from octavo.kernel.ports import list_heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
@@ -61,6 +61,9 @@ class TextExtraction:
         self._text = source.text
         self._said_at = source.created_at
         self._source = source.id
+        # It must not be new, or the text has been forgotten meanwhile, and nothing is to be found in it.
+        named = Record(collection=source.collection, id=source.id, scope=source.scope)
+        self._kept = Add([named], expect=0)
         self._metadata = metadata
         self._done = [ChangeStep(list(done), source, source, certain=True)] if done else []
         self._status: Status = "success"
@@ -87,6 +90,10 @@ class TextExtraction:
             )
         if again is not None:  # to be out of step with others who add facts of the same owner
             await asyncio.sleep(random.random() * _PAUSE_SECONDS * (ROUNDS - rounds))  # noqa: S311
+            try:
+                await self._shared.store.apply([self._kept])
+            except Conflict:
+                return []
         # Before what is known: whoever adds a fact after this was read makes this text be decided again.
         self._noted = await OwnerNotes.read(self._shared.store, self._scope, self._shared.digest_key)
         known = await self._find_known(text)
@@ -97,7 +104,8 @@ class TextExtraction:
         done, self._done = self._done, []
         if not steps and not done:
             return []
-        status, won = await self._shared.take([*(step for step, _ in steps), *done])
+        kept = [msgspec.structs.replace(step, ops=[self._kept, *step.ops]) for step, _ in steps]
+        status, won = await self._shared.take([*kept, *done])
         if status == "queued":
             self._status = "queued"
         found: list[Outcome] = []

@@ -120,7 +120,8 @@ class Shared:
     async def take(self, steps: Sequence[ChangeStep]) -> tuple[Status, list[bool]]:
         """Write the steps in one go; answer which of them nobody came before."""
         try:
-            status = await self.write([op for step in steps for op in step.ops])
+            # What several of them rely on stands there once.
+            status = await self.write(list({id(op): op for step in steps for op in step.ops}.values()))
         except Conflict:
             if len(steps) == 1:
                 return "success", [False]

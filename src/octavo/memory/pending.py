@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from octavo.chat.messages import MESSAGES
 from octavo.erasing import Subject
 from octavo.errors import InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
@@ -20,6 +22,7 @@ from octavo.memory.messages import Added
 
 PENDING, FACTS = "pending", "facts"
 _GRACE = timedelta(seconds=30)  # a younger note is in the hands of whoever wrote it
+_WRONG = timedelta(hours=1)  # a note from so far ahead was written while a clock was wrong
 _PAGE = 50
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.2, 300.0  # between two looks while the store is down or the model fails
 _log = logging.getLogger("octavo.memory")
@@ -118,7 +121,8 @@ class PendingFacts:
     async def _look_once(self) -> None:
         store, scope = self._layers.store, Scope(tenant=self._layers.tenant)
         left = Query(collection=PENDING, kinds=(FACTS,), scope=scope, until=now() - _GRACE, limit=_PAGE)
-        for note in [*await store.find(left), *self._waiting.values()]:
+        ahead = msgspec.structs.replace(left, until=None, since=now() + _WRONG)
+        for note in [*await store.find(left), *await store.find(ahead), *self._waiting.values()]:
             said = Query(collection=MESSAGES, ids=(note.data["message"],), scope=exact_scope(note.scope))
             found = await store.find(said)
             try:

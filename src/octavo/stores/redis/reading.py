@@ -12,7 +12,7 @@ from octavo.errors import StoreError
 from octavo.kernel.model import START, Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.stores.redis.connection import LoopClient
 from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, KeyLayout, RankRange, decode_body, end, moment
-from octavo.stores.redis.scripts import READ, TALLY, unpack
+from octavo.stores.redis.scripts import READ, TALLY, UNLIST, unpack
 
 T = TypeVar("T")
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
@@ -123,9 +123,7 @@ class RedisReader:
         if tally.first and tally.last:
             return NameCount(name=name, total=tally.total, first=tally.first, last=tally.last)
         with contextlib.suppress(StoreError):  # a replica refuses this and can be read all the same
-            await self._connection.ask("ZREM", base + b"parts", entry)
-            if await self._connection.ask("EXISTS", base + b"order:" + entry):  # it came back meanwhile
-                await self._connection.ask("ZADD", base + b"parts", "0", entry)
+            await self._connection.run(UNLIST, [base + b"parts", base + b"order:" + entry], b"ZREM", entry)
         return None
 
     async def _count_names(self, query: Query, part: ScopePart) -> list[NameCount]:

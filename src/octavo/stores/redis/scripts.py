@@ -405,3 +405,15 @@ elseif left == -2 or (left >= 0 and left < ttl * 1000) then
 end
 """,
 )
+
+# KEYS: a list, and the orders of a name on it. ARGV: again, the command that takes a name off, the name. Answers whether it stays,
+# since it has records. In one step: one that came in between would stay off the list for good if the reader died.
+UNLIST = Script(
+    r"""
+for n = 2, #KEYS do
+  if redis.call('EXISTS', KEYS[n]) == 1 then return 1 end
+end
+redis.call(ARGV[2], KEYS[1], ARGV[3])
+return 0
+""",
+)

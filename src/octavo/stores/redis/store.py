@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from octavo.stores.base import Progress, SearchingStore, ignore_progress
 from octavo.stores.redis.connection import LoopClient, PrimaryPool
 from octavo.stores.redis.layout import KeyLayout
 from octavo.stores.redis.reading import RedisReader
+from octavo.stores.redis.scripts import UNLIST
 from octavo.stores.redis.searching import Searcher
 from octavo.stores.redis.writing import Writer
 
@@ -109,10 +111,10 @@ class RedisStore(SearchingStore):
             orders = [self._layout.base(collection, tenant) + b"order:tenant" for collection in SHAPES]
             held = await connection.ask("EXISTS", *orders)
             if not held:
-                await connection.ask("SREM", self._layout.tenants, name)
-                held = await connection.ask("EXISTS", *orders)
-                if held:  # it came back meanwhile
-                    await connection.ask("SADD", self._layout.tenants, name)
+                with suppress(
+                    StoreError
+                ):  # a replica refuses this, and a cluster whose keys are on several nodes
+                    held = await connection.run(UNLIST, [self._layout.tenants, *orders], b"SREM", name)
             if held:
                 kept.append(tenant)
         return sorted(kept)

@@ -44,6 +44,10 @@ PROBES = "octavo-health"
 _PROBE = "probe_write"
 
 
+class UncountedError(StoreUnavailable):
+    """The store can be read, but what waits for it cannot be counted in."""
+
+
 class Queue:
     """A spool and its thread, so that nobody waits for a disk but who has to. Writes that come at the same time share one write."""
 
@@ -235,6 +239,8 @@ class Delivery:
                 self.collection = op.query.collection
             elif op.records:
                 self.collection = op.records[0].collection
+        if self.collection is not None and self.question is None:  # and that a store may be asked of them
+            self.question = Query(collection=self.collection, scope=Scope(tenant=PROBES), limit=1)
 
     async def _apply(self, ops: list[Op], seconds: float) -> BaseException | None:
         """Write, after every earlier write has ended."""
@@ -257,6 +263,15 @@ class Delivery:
             if not together.take(entry.ops) or size > _MOST_BYTES:
                 return head[: max(at, 1)]
         return head
+
+    async def waiting_ops(self, scope: Scope | None) -> list[Op]:
+        """What waits and may touch this scope, in order."""
+        spool = self._queue.spool
+        head, waiting = await self._queue.run(lambda: (spool.head(_MOST_ENTRIES), spool.waiting))
+        if len(head) < waiting:
+            raise UncountedError(f"{waiting} queued writes are too many to be counted in")
+        ops = [op for entry in head for op in entry.ops]
+        return [op for op in ops if scope is None or has_overlap([scope], touched_scopes([op]))]
 
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
         """Bring these to the store, all in one call if that is possible."""

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from octavo.errors import InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Op
+from octavo.kernel.model import Op, check_count
 from octavo.util.disk import FileLock, replace_file, sync_folder, write_all
 from octavo.util.file_modes import open_file
 from octavo.util.system import read_at
@@ -376,7 +376,9 @@ class DeadLetters(SharedFile):
                     yield letter
 
     def list(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
-        """The first `limit` of them, or those that died after the one of that id."""
+        """The first `limit` of them, or those that died after the one of that id, or NotFound."""
+        if limit is not None:
+            check_count(limit, "limit must be 0 or more, or None for all")
         found: list[DeadLetter] = []
         begun = after is None
         for letter in self:
@@ -385,6 +387,8 @@ class DeadLetters(SharedFile):
             if begun:
                 found.append(letter)
             begun = begun or letter.id == after
+        if after is not None and not begun:
+            self.get(after)  # NotFound: nobody knows where to go on
         return found
 
     def get(self, id: str) -> DeadLetter:  # noqa: A002 - the name the rest of Octavo uses

@@ -19,8 +19,9 @@ from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.tracing import span
 from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
-from octavo.wraps.journal.delivery import Delivery, Queue, describe_error
+from octavo.wraps.journal.delivery import Delivery, Queue, UncountedError, describe_error
 from octavo.wraps.journal.files import DeadLetter, Erased, Left, Waiting
+from octavo.wraps.journal.queued_answers import QueuedAnswers
 from octavo.wraps.journal.repeatable import Repeatable, check_ops
 from octavo.wraps.journal.replay import Clock, Replay, State
 from octavo.wraps.journal.spool import Spool
@@ -61,7 +62,8 @@ class Journal(Wrap):
 
     A write is `stored` or `queued`, and either way it is not lost; only when neither is possible it raises StoreUnavailable.
     A read answers what is true, or raises StoreUnavailable: it waits for this process's queued writes, and `timeout` seconds
-    at most. A record that no store would take is refused at once, whatever the state of the store.
+    at most, or counts them in where the store can be read and takes no write. A record that no store would take is refused
+    at once, whatever the state of the store.
 
     A Journal belongs to one event loop and one process. Several may share a directory.
     """
@@ -215,15 +217,27 @@ class Journal(Wrap):
         scope = query.scope if query else next((arg for arg in args if isinstance(arg, Scope)), None)
         await self._ensure_open(deadline)
         await self._open_store(deadline)
-        await self._replay.wait_for_scope(scope, deadline)
-        try:
-            return await self._attempts.read(
-                getattr(self.inner, verb)(*args, **named), deadline - loop.time()
-            )
-        except StoreUnavailable:
-            if query is not None:
+        while True:
+            has_all = await self._replay.wait_for_scope(scope, deadline)
+            ask = getattr(self.inner, verb) if has_all else functools.partial(self._ask_behind, verb, scope)
+            try:
+                return await self._attempts.read(ask(*args, **named), deadline - loop.time())
+            except UncountedError:  # which says nothing of the store
+                raise
+            except StoreUnavailable:
                 self._replay.check_store(query)
-            raise
+                if has_all:
+                    raise
+
+    async def _ask_behind(self, verb: str, scope: Scope | None, *args: Any, **named: Any) -> Any:
+        """Ask a store that takes no write, and count in what is queued and may concern the question."""
+        store: Any = self.inner
+        # What is found by meaning may be stale anyway.
+        if verb != "resembling" and (ops := await self._delivery.waiting_ops(scope)):
+            store = QueuedAnswers(store, ops)
+            if not hasattr(store, verb):
+                raise UncountedError(f"what is queued cannot be counted in: {self._replay.last_error}")
+        return await getattr(store, verb)(*args, **named)
 
     async def _describe(self) -> list[Finding]:
         """What the store says of itself, and how much waits for it."""

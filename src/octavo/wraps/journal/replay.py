@@ -80,9 +80,11 @@ class Replay:
         self.behind = True
         self.start()
 
-    def check_store(self, query: Query) -> None:
+    def check_store(self, query: Query | None) -> None:
         """A question was not answered: find out whether the store is down."""
         self._readable = False
+        if query is None:
+            return
         scope = Scope(tenant=query.scope.tenant)
         self._delivery.question = Query(collection=query.collection, scope=scope, limit=1)
         if self.state == "up":
@@ -100,16 +102,22 @@ class Replay:
         if not self._door.is_set() and seconds > 0:
             await wait_for_event(min(seconds, _DOOR_SECONDS), self._door)
 
-    async def wait_for_scope(self, scope: Scope | None, deadline: float) -> None:
-        """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable."""
+    async def wait_for_scope(self, scope: Scope | None, deadline: float) -> bool:
+        """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable.
+
+        A store that takes no write is not waited for if it answers questions: False, since it lacks what is queued.
+        """
         loop = asyncio.get_running_loop()
         while self.behind and not self._may_read(scope):
             if self._stopping:
                 raise StoreClosed("this store was closed; open another one")
+            if self.state == "down" and self._readable:
+                return False
             # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
             in_vain = self.state == "down" and deadline < self._try_at
             if in_vain or not await wait_for_event(deadline - loop.time(), self._changed):
                 raise self._unreadable_error()
+        return True
 
     def _may_read(self, scope: Scope | None) -> bool:
         if not self._queue.waiting and self._queue.idle:
@@ -212,6 +220,7 @@ class Replay:
                 self._note_up()
                 return
         if down is not None:
+            self._readable = await self._delivery.silence() is None
             self._note_down(down)
             await self._bury_old()
 
@@ -220,8 +229,6 @@ class Replay:
         doubt, self._doubt = self._doubt, False
         if self.state == "down" or not self._delivery.store_open:
             down = await self._delivery.refusal()
-            if down is not None and not self._readable and not self._queue.waiting:
-                self._readable = await self._delivery.silence() is None
         elif doubt:
             down = await self._delivery.silence()
         else:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from heapq import merge
-from itertools import islice, takewhile
+from itertools import accumulate, islice, takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, Self, get_args
 
@@ -113,10 +114,12 @@ class Spool:
         """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory."""
         with self._ensure_open():
             heads = [log.head(most, skip) for log in self._logs]
+            # Ids sort by time. Where the clock was set back, a write comes no sooner than those before it in its log.
+            dated = [zip(accumulate(map(_id, head), max), head, strict=True) for head in heads]
             # Behind the last that a log has in memory, the next one in order may be one that it has only on disk.
-            ends = [next(reversed(log.loaded), "") for log in self._logs if log.unread]
-            found = takewhile(lambda entry: not ends or entry.id <= min(ends), merge(*heads, key=_id))
-            return list(islice(found, most))
+            ends = [max(log.loaded, default="") for log in self._logs if log.unread]
+            found = takewhile(lambda one: not ends or one[0] <= min(ends), merge(*dated, key=itemgetter(0)))
+            return [entry for _, entry in islice(found, most)]
 
     def mark_done(self, ids: Sequence[str]) -> None:
         """These were stored. When nothing waits any more, that is on disk when this returns; before, a full disk may delay it."""

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import TypeAlias
 
 import msgspec
@@ -65,9 +66,10 @@ class Upkeep:
         self._keep = keep
         self._retry_seconds = retry_seconds
         self._seen: dict[str, None] = {"": None}  # tenants, for a store that cannot list them
-        self._due: dict[Job, datetime] = {}  # what there is to do → when
+        # What there is to do → when, by a clock that nobody sets; 0 is at once.
+        self._due: dict[Job, float] = {}
         self._failures: dict[Job, int] = {}  # how often in a row it has failed
-        self._look_at = now()  # when to look for tenants whose markers nobody here knows of
+        self._look_at = 0.0  # when to look for tenants whose markers nobody here knows of
         self._at_work: Job | None = None
         self._learned = False
         self._noted = False  # whether the index knows that the new space is complete
@@ -131,7 +133,7 @@ class Upkeep:
         for tenant in tenants:
             self._seen[tenant] = None
             if tenant not in self._failures:  # one that fails is not hurried
-                self._due[tenant] = now()
+                self._due[tenant] = 0.0
         self._quiet.clear()
         self._wake.set()
 
@@ -147,7 +149,7 @@ class Upkeep:
     async def settle(self) -> None:
         """Return when every tenant has been looked at, nothing waits and no space is being filled."""
         task = self.start()
-        self._look_at = now()
+        self._look_at = 0.0
         self._quiet.clear()
         self._wake.set()
         quiet = asyncio.ensure_future(self._quiet.wait())
@@ -185,8 +187,8 @@ class Upkeep:
         await self.learn()
         before = self.embedded
         for tenant in tenants:
-            again: datetime | None = now()
-            while again is not None and again <= now():
+            again: float | None = 0.0
+            while again is not None and again <= monotonic():
                 again = await self._take(tenant)
         return self.embedded - before
 
@@ -206,7 +208,7 @@ class Upkeep:
             self._noted = complete
             if not complete:
                 self._filling = Comparison(self._store, self._new, self.reach())
-            self._due[_Fill.FILL] = now()
+            self._due[_Fill.FILL] = 0.0
             self._learned = True
 
     async def note_filled(self) -> None:
@@ -236,18 +238,18 @@ class Upkeep:
 
     async def _do_due_jobs(self) -> None:
         """Look for tenants whose markers nobody here knows of, if it is time, and do a batch of every job that is due."""
-        if self._look_at <= now():
+        if self._look_at <= monotonic():
             tenants = await self._tenants()
             for tenant in tenants:
-                self._due.setdefault(tenant, now())
+                self._due.setdefault(tenant, 0.0)
             seconds = max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * len(tenants))
-            self._look_at = now() + timedelta(seconds=seconds)
-        moment = now()
+            self._look_at = monotonic() + seconds
+        moment = monotonic()
         while (job := next((job for job, at in self._due.items() if at <= moment), None)) is not None:
             if self._stopping:
                 raise StoreClosed("this Indexed store was closed; make another one")
             self._at_work = job
-            again: datetime | None = self._due.pop(job)  # first: a write that arrives meanwhile puts it back
+            again: float | None = self._due.pop(job)  # first: a write that arrives meanwhile puts it back
             try:
                 again = await (self._take(job) if isinstance(job, str) else self._fill())
                 self._failures.pop(job, None)
@@ -256,7 +258,7 @@ class Upkeep:
             except OctavoError as error:  # of the model, the index or the store: no write may fail over it
                 self._note_failure(error)
                 self._failures[job] = self._failures.get(job, 0) + 1
-                again = self._due[job] = now() + timedelta(seconds=self._delay(self._failures[job]))
+                again = self._due[job] = monotonic() + self._delay(self._failures[job])
                 # What fails one will often fail the next.
                 await wait_for_event(self._retry_seconds[0], self._stop)
             finally:
@@ -267,11 +269,11 @@ class Upkeep:
     async def _wait_for_work(self) -> None:
         """Sleep until something is due."""
         soonest = min([self._look_at, *self._due.values()])
-        if not self._due and soonest > now():
+        if not self._due and soonest > monotonic():
             self._quiet.set()
         self._wake.clear()
         if not self._stopping:  # asked to while it was at work, it would sleep through that
-            await wait_for_event((soonest - now()).total_seconds(), self._wake)
+            await wait_for_event(soonest - monotonic(), self._wake)
 
     def _note_failure(self, error: BaseException) -> None:
         self.failures += 1
@@ -292,7 +294,7 @@ class Upkeep:
             return await self._store.tenants()
         return list(self._seen)
 
-    async def _fill(self) -> datetime | None:
+    async def _fill(self) -> None:
         """Embed every record that has no vector in the new space, with what was just written in between; forget the old one."""
 
         async def meanwhile(outcome: VectorOutcome) -> None:
@@ -306,14 +308,13 @@ class Upkeep:
         if self._old is not None and not self._keep:
             await self._index.forget(self._old.space)
             self._old = None
-        return None
 
     def _end_filling(self) -> None:
         if self._filling is not None:
             self._filling.close()
         self._filling, self._old_serves = None, False
 
-    async def _take(self, tenant: str) -> datetime | None:
+    async def _take(self, tenant: str) -> float | None:
         """Embed what the oldest markers of a tenant name; answer when the next ones are due, None when there are none."""
         query = msgspec.structs.replace(markers_query(tenant), after=START, limit=_BATCH)
         read = await self._store.find(query)
@@ -321,13 +322,16 @@ class Upkeep:
         batch: list[Record] = []
         keys: dict[EntryKey, int] = {}  # → how often it was refused
         for marker in read:
-            if marker.created_at > moment or (keys and len(keys) + len(marker.data["keys"]) > _BATCH):
+            left = (marker.created_at - moment).total_seconds()
+            if marker.data["tries"] and 0 < left <= _MOST_DELAY_SECONDS:
+                continue  # others that seem to be of the future were written before the clock was set back
+            if keys and len(keys) + len(marker.data["keys"]) > _BATCH:
                 break
             batch.append(marker)
             for key in keys_in(marker):
                 keys[key] = max(keys.get(key, 0), marker.data["tries"])
         if not batch:
-            return read[0].created_at if read else None
+            return monotonic() + (read[0].created_at - moment).total_seconds() if read else None
         outcome = await refresh(self._store, self._targets(), keys)
         ops: list[Op] = [remove_markers(batch)]
         for key, error in outcome.failed.items():
@@ -338,7 +342,7 @@ class Upkeep:
         self.dropped += outcome.dropped
         if outcome.embedded and not self._noted and self._filling is None:
             await self._note()
-        return now()
+        return 0.0
 
     def _retry_at(self, tries: int) -> datetime:
         """When to try a refused text again: each time later, since it is probably the text."""
