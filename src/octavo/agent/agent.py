@@ -15,8 +15,7 @@ from octavo.agent.turn import Layer, Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.kernel.model import check_count
-from octavo.util.attributes import Checked, Fixed
-from octavo.util.user_code import Attempt, attempt
+from octavo.util.user_code import Attempt, Checked, Fixed, attempt
 
 _log = logging.getLogger("octavo.agent")
 _MOST_SESSIONS = 1000  # conversations held in memory; others are read back when they go on

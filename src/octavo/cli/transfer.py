@@ -21,7 +21,7 @@ from octavo.memory.exporting import PersonReach, write_page
 from octavo.memory.searching import DEFAULT_USER
 from octavo.stores import open_store
 from octavo.transfer import BadLine, BadLineError, Moved, copy, export, import_
-from octavo.util.file_modes import open_file
+from octavo.util.disk import open_file
 from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:

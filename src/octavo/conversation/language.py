@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 from octavo.util.user_code import call_function, translate_errors
 
 log = logging.getLogger("octavo.conversation")

@@ -14,8 +14,8 @@ from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, a
 from octavo.errors import StoreUnavailable
 from octavo.kernel.model import check_count
 from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.util.attributes import Checked
 from octavo.util.sync import Twins, as_async, as_plain
+from octavo.util.user_code import Checked
 
 log = logging.getLogger("octavo.conversation")
 _FIRST_LOOK = 16  # messages that are read at first; each further look is twice as long

@@ -28,8 +28,7 @@ from octavo.kernel.ports import Store, walk
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Layer
 from octavo.service.vault.documents import compose, parse
-from octavo.util.disk import replace_file
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import make_folder, replace_file
 from octavo.util.words import pluralize
 
 INDEX = "MEMORY.md"

@@ -17,7 +17,7 @@ from octavo.models.languages import Languages
 from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 from octavo.util.user_code import call_function, translate_errors
 from octavo.util.words import pluralize
 

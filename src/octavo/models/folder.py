@@ -16,7 +16,7 @@ import msgspec
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.checks import Model, check_vectors
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 

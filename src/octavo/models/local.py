@@ -18,7 +18,7 @@ from octavo.models.checks import (
 )
 from octavo.models.folder import FolderModel
 from octavo.models.languages import EVERYTHING, Languages, Prefixes, languages_of, prefix_mark, prefixes_of
-from octavo.util.extras import import_extra, require_extra
+from octavo.util.system import import_extra, require_extra
 
 # Measured on two cores: 8 to 16 texts are fastest, larger batches only wait longer for a question to get its turn.
 _BATCH = 16

@@ -19,9 +19,9 @@ from octavo.models.checks import (
     tokens_at_most,
 )
 from octavo.models.languages import Languages, prefix_mark, prefixes_of
-from octavo.util.extras import import_extra, require_extra
 from octavo.util.secrets import mask_passwords
 from octavo.util.sync import import_aside
+from octavo.util.system import import_extra, require_extra
 from octavo.util.user_code import translate_errors
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not

@@ -16,8 +16,8 @@ from octavo.errors import ConfigError, ModelError
 from octavo.models.checks import Model, batches, check_texts, tokens_at_most
 from octavo.models.folder import FolderModel
 from octavo.models.openai_server import OpenAIServer
-from octavo.util.extras import import_extra, require_extra
 from octavo.util.sync import import_aside
+from octavo.util.system import import_extra, require_extra
 from octavo.util.user_code import translate_errors
 
 _MOST_CHARACTERS = 2000  # of a text: most models read 512 tokens of question and text together

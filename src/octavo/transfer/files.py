@@ -28,8 +28,7 @@ from octavo.transfer.copying import (
     check_size,
     move,
 )
-from octavo.util.disk import sync_folder
-from octavo.util.file_modes import keep_mode, open_file
+from octavo.util.disk import keep_mode, open_file, sync_folder
 from octavo.util.system import POSIX, lock_file
 from octavo.util.words import pluralize
 

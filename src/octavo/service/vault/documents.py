@@ -15,7 +15,7 @@ from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_sco
 from octavo.kernel.text import spell
 from octavo.service.vault.folder import Problem
 from octavo.service.vault.names import DocumentAddress, user_of
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 
 Reason: TypeAlias = Literal["edited", "replaced", "conflict", "deleted"]
 COLLECTIONS = ("configs", "knowledge")

@@ -13,8 +13,7 @@ import msgspec
 from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
 from octavo.service.vault.names import SUFFIX, TOPS, DocumentAddress, add_sum, address_of, key_of
-from octavo.util.disk import stage_file, sync_folder
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import make_folder, stage_file, sync_folder
 from octavo.util.system import WARY
 
 _MADE = ("", *TOPS, "md/users", "knowledge/experiences", "knowledge/facts")

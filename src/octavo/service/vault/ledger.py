@@ -9,8 +9,7 @@ import msgspec
 
 from octavo.errors import StoreError
 from octavo.service.vault.folder import Stamp, write_error
-from octavo.util.disk import replace_file
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import make_folder, replace_file
 
 _Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 

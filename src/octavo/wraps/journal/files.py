@@ -23,8 +23,7 @@ from msgspec.structs import replace
 from octavo.errors import InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Op
-from octavo.util.disk import FileLock, replace_file, sync_folder, write_all
-from octavo.util.file_modes import open_file
+from octavo.util.disk import FileLock, open_file, replace_file, sync_folder, write_all
 from octavo.util.system import read_at
 
 T = TypeVar("T")
