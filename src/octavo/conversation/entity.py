@@ -20,7 +20,7 @@ from octavo.conversation.language import (
 )
 from octavo.conversation.memories import BaseChatMemory, at_least, log
 from octavo.errors import ModelError
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 from octavo.util.sync import Twins, as_plain, import_aside
 from octavo.util.user_code import Checked
 

@@ -16,10 +16,10 @@ from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Query, Record, Remove, check_count
 from octavo.kernel.ports import Store
+from octavo.kernel.text import pluralize
 from octavo.util.cache import Cache, size_of
 from octavo.util.sync import as_plain, shared_portal
 from octavo.util.user_code import Checked, call_function
-from octavo.util.words import pluralize
 
 EXCHANGES = "exchanges"
 _FIND = ("invoke", "get_relevant_documents")

@@ -256,7 +256,7 @@ class SummarisingMemory(TokenCounting):
 
     def _extract(self, messages: Sequence[BaseMessage], before: str) -> str:
         from octavo.kernel.terms.extract import extract  # its patterns take time to build
-        from octavo.kernel.terms.tokens import SpokenLine
+        from octavo.kernel.text import SpokenLine
 
         lines = [
             SpokenLine(

@@ -10,7 +10,7 @@ from typing import Self
 from octavo.errors import ConfigError, StoreError
 from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
-from octavo.util.words import pluralize
+from octavo.kernel.text import pluralize
 
 _log = logging.getLogger("octavo.events")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -17,7 +17,7 @@ from octavo.errors import ConfigError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_ops
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
 from octavo.layers.records import COLLECTIONS, memory_of

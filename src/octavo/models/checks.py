@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
+from octavo.kernel.text import pluralize
 from octavo.models.languages import Languages
 from octavo.util.user_code import translate_errors
-from octavo.util.words import pluralize
 
 T = TypeVar("T")
 

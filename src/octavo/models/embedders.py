@@ -12,6 +12,7 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
+from octavo.kernel.text import pluralize
 from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
 from octavo.models.languages import Languages
 from octavo.models.local import FastEmbedder, NanoEmbedder
@@ -19,7 +20,6 @@ from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
 from octavo.util.system import import_extra
 from octavo.util.user_code import call_function, translate_errors
-from octavo.util.words import pluralize
 
 #: What stands before the colon of a spec → the class it opens.
 SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({

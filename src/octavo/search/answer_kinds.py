@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from octavo.kernel.terms.dates import MONTH_NAMES, NUMBER_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.topics import SURNAMES
-from octavo.util.patterns import lazy_pattern
+from octavo.kernel.text import lazy_pattern
 
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _NUMBERS = (

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.matching import index_text
+from octavo.kernel.terms.terms import simplify
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import is_definite
-from octavo.kernel.terms.traditional import simplify
 from octavo.search.answer_kinds import answer_kind
 from octavo.search.ranking import LOOKED_AT, TOLD, Ranking, Scored, weigh
 from octavo.search.subject import PEOPLE, speaker_of

@@ -15,8 +15,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, list_heads
 from octavo.kernel.terms.matching import digest
-from octavo.kernel.text import content
-from octavo.util.words import pluralize
+from octavo.kernel.text import content, pluralize
 
 PENDING = "pending"
 KIND = "vector"
