@@ -13,8 +13,7 @@ import msgspec
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
 from octavo.kernel.text import pluralize
-from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
-from octavo.models.languages import Languages
+from octavo.models.checks import Languages, NamedEmbedder, check_texts, check_vectors
 from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
