@@ -1,4 +1,6 @@
-"""One memory with its sources and history, the log of all of them, and the forms that change one."""
+"""One memory with its sources and history, the log of all of them, and the forms that change one; search, with the reason
+for every hit, and what an agent would be given for a question.
+"""
 
 import asyncio
 import csv
@@ -20,7 +22,7 @@ from octavo.kernel.text import content
 from octavo.layers.records import COLLECTIONS, Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry, Page
 from octavo.memory.context import SHARES
-from octavo.memory.searching import SOURCES, StoreAsOf, Whose, dedupe
+from octavo.memory.searching import SOURCES, Moment, Whose, dedupe
 from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
 from octavo.server.console.pages import ConsoleRequest, Pages
@@ -276,15 +278,11 @@ async def show_search(page: ConsoleRequest) -> Response:
             page.check_everyone()
         named = (None, None, None) if asked.everyone else (asked.user, asked.agent, asked.session)
         whose = Whose(page.tenant, *named, asked.everyone is not None)
-        at = asked.as_of or now()
-        queries = whose.queries(at, asked.source and [asked.source])
-        store: Store = page.layers.store
+        then = await Moment.of(Recall(page.store), asked.as_of, whose, asked.source and [asked.source])
+        recall, queries = then.recall, then.asked
         if asked.as_of is None:
-            late = await _count_waiting(store, {query.collection for query in queries})
+            late = await _count_waiting(page.store, {query.collection for query in queries})
             queries = [query for query in queries if query.collection not in late]
-        else:
-            store = await StoreAsOf.of(store, asked.as_of, queries)
-        recall = Recall(store, lambda: at)
         found = await recall.answer(asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page.page_bytes)
         hits = dedupe(found)[:_LIMIT]
         if asked.why:
