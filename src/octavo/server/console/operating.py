@@ -194,7 +194,7 @@ async def show_reliability(page: ConsoleRequest) -> Response:
         health=await held.health(),
         queue=None if journal is None else journal.status(),
         spool=None if journal is None else await asyncio.to_thread(inspect, journal.status().directory),
-        letters=[(each, _does(each)) for each in dead if _is_of(each, page.tenant)],
+        letters=[each for each in dead if _is_of(each, page.tenant)],
         erased=erased[::-1][:_ERASURES],
         retention=shown_settings(held.settings)["retention"],
     )
@@ -227,16 +227,6 @@ def _is_of(letter: DeadLetter, tenant: str) -> bool:
 
 def _tenants(op: Op) -> list[str]:
     return [each.scope.tenant for each in op.records] if isinstance(op, Add) else [op.query.scope.tenant]
-
-
-def _does(letter: DeadLetter) -> str:
-    """What a write would do, in a few words."""
-    said = []
-    for op in letter.ops:
-        where = {each.collection for each in op.records} if isinstance(op, Add) else {op.query.collection}
-        count = f" {len(op.records)}" if isinstance(op, Add) else ""
-        said.append(f"{type(op).__name__.lower()}{count} {', '.join(sorted(where))}")
-    return "; ".join(said)
 
 
 # --- documents
