@@ -369,7 +369,9 @@ async def walk(
     while cursor is not None:
         asked = msgspec.structs.replace(query, after=cursor, limit=size, newest_first=False)
         page, cursor = await read_page(store, asked, max_bytes)
-        if max_bytes is None and page:  # a store that leaves some out, as one of an earlier moment, may have more
+        if (
+            max_bytes is None and page
+        ):  # a store that leaves some out, as one of an earlier moment, may have more
             cursor = page[-1].cursor
         if page:
             yield page
