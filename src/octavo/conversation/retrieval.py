@@ -40,10 +40,6 @@ class Document(msgspec.Struct):
     id: str | None = None
 
 
-def _number_of_documents(k: Any) -> int:
-    return check_count(k, "k is the number of documents to find, from 1 on", ConfigError, 1)
-
-
 class RecallRetriever(BoundStore):
     """Keeps documents of one user in a store and finds those that answer a question, best first.
 
@@ -51,7 +47,7 @@ class RecallRetriever(BoundStore):
     thread and any event loop; one that is handed in belongs to one loop, and stays open.
     """
 
-    k = Checked(_number_of_documents)
+    k = Checked(lambda k: check_count(k, "k is the number of documents to find, from 1 on", ConfigError, 1))
 
     def __init__(
         self,

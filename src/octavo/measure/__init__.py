@@ -90,7 +90,11 @@ class Trial:
         self._data = data
         self._tenant = tenant or new_tenant()
         dice = Random(seed)  # noqa: S311 - a draw, not a secret
-        self._plan = [(talk, case, _pick_other(data, at, dice)) for at, talk, case in _cases(data)]
+        self._plan = [
+            (talk, case, _pick_other(data, at, dice))
+            for at, talk in enumerate(data.talks)
+            for case in talk.cases
+        ]
         asked = {id(talk) for own, _, other in self._plan for talk in (own, other) if talk}
         self._talks = [talk for talk in data.talks if id(talk) in asked]
         self._records = 0
@@ -245,12 +249,6 @@ def _scores(
         "NDCG@5": ndcg_at(5, sessions, case.sessions),
         "turn any@10": hit_at(10, found, case.gold),
     }
-
-
-def _cases(data: Data) -> Iterator[tuple[int, Talk, Case]]:
-    for at, talk in enumerate(data.talks):
-        for case in talk.cases:
-            yield at, talk, case
 
 
 def _pick_other(data: Data, at: int, dice: Random) -> Talk | None:

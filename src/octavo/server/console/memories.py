@@ -87,7 +87,8 @@ async def show_memory(page: ConsoleRequest) -> Response:
         at=now(),
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
-        sources=[(each, _position(each)) for each in sources],
+        # With where a session has to be opened for each to stand first.
+        sources=[(each, token(Cursor(at=each.created_at + _TICK))) for each in sources],
         late=late,
         vector=vector,
         categories=() if memory is None else CATEGORIES[memory.layer],
@@ -199,11 +200,6 @@ def _row(values: tuple[object, ...]) -> bytes:
     out = io.StringIO()
     csv.writer(out).writerow([f"'{text}" if text[:1] in "=+-@\t\r" and text else text for text in texts])
     return out.getvalue().encode()
-
-
-def _position(record: Record) -> str:
-    """Where a session has to be opened for this record to stand first."""
-    return str(token(Cursor(at=record.created_at + _TICK)))
 
 
 async def _index_state(request: Admitted, memory: Fact) -> tuple[bool, VectorState | None]:

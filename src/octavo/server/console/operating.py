@@ -19,7 +19,7 @@ from octavo.config import local_path, shown_settings
 from octavo.erasing import certificates
 from octavo.errors import NotFound, OctavoError, StoreClosed
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Op, Query, Scope, Tally
+from octavo.kernel.model import Add, Query, Scope, Tally
 from octavo.kernel.ports import Describes, ListsNames, Store, list_heads
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import ACCESS, Access
@@ -222,11 +222,8 @@ async def settle_letter(page: ConsoleRequest) -> Response:
 
 
 def _is_of(letter: DeadLetter, tenant: str) -> bool:
-    return all(name == tenant for op in letter.ops for name in _tenants(op))
-
-
-def _tenants(op: Op) -> list[str]:
-    return [each.scope.tenant for each in op.records] if isinstance(op, Add) else [op.query.scope.tenant]
+    about = [one for op in letter.ops for one in (op.records if isinstance(op, Add) else [op.query])]
+    return all(one.scope.tenant == tenant for one in about)
 
 
 # --- documents

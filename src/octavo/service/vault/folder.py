@@ -176,7 +176,8 @@ class Folder:
     def read(self, path: str) -> tuple[bytes, Stamp] | None:
         """The bytes of a file, None when there is none; Unusable when they are nobody's to read or still being written."""
         try:
-            with open(self._target(path), "rb", opener=_open_warily) as file:
+            # Warily, or a pipe in the place of a file would hang the service.
+            with open(self._target(path), "rb", opener=lambda name, how: os.open(name, how | WARY)) as file:
                 for _ in range(ROUNDS):
                     before = os.fstat(file.fileno())
                     _check_plain(path, before)
@@ -259,10 +260,6 @@ def write_error(path: Path, error: OSError) -> StoreError:
         errno.ENOTDIR: "; something else has that name",
     }.get(error.errno or 0, "")
     return StoreError(f"the vault cannot write {path}: {error.strerror or error}{cure}")
-
-
-def _open_warily(path: str, flags: int) -> int:
-    return os.open(path, flags | WARY)  # or a pipe in the place of a file would hang the service
 
 
 def _sweep(entry: "os.DirEntry[str]") -> None:
