@@ -21,10 +21,9 @@ from octavo.kernel.model import Add, Record
 from octavo.kernel.ports import Store
 from octavo.kernel.terms import topics
 from octavo.measure import Case, Data, load
-from octavo.measure.bm25 import BM25
 from octavo.measure.everyday import ask_people, figures_of, load_people
 from octavo.measure.formats import COLLECTION
-from octavo.measure.metrics import hit_at, mean, recall_at
+from octavo.measure.metrics import BM25, hit_at, mean, recall_at
 from octavo.models import Cached, open_embedder
 from octavo.search import ranking, recall
 from octavo.search.candidates import gather

@@ -15,7 +15,7 @@ from octavo.search.recall import Recall
 from octavo.stores import open_store
 from octavo.stores.sql.urls import parse
 from octavo.util.cache import set_budget
-from octavo.util.file_modes import share_with_group
+from octavo.util.disk import share_with_group
 from octavo.util.metrics import Meter
 from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import start_tracing

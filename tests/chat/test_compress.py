@@ -15,7 +15,7 @@ from octavo.chat.compression import (
     lines,
 )
 from octavo.kernel.terms.extract import extract
-from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
+from octavo.kernel.text import SpokenLine, estimate_tokens
 
 TALK = (
     "I am Lin. Please plan a trip to Hangzhou, from May 3 to May 7.",

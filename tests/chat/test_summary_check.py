@@ -7,7 +7,7 @@ import pytest
 from octavo import ModelError
 from octavo.chat import InMemoryMemory, Msg
 from octavo.chat.compression import CompressionConfig, compress
-from octavo.kernel.terms.lost import find_lost
+from octavo.kernel.terms.extract import find_lost
 
 CHECKED = CompressionConfig(trigger=0, keep_recent=1)
 TALK = (

@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from octavo.stores import SCHEMES
-from octavo.util.extras import PACKAGES, store_extra
+from octavo.util.system import PACKAGES, store_extra
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]

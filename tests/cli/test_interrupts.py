@@ -8,7 +8,7 @@ import pytest
 
 #: Modules that are loaded one after the other: the moment after each is one that somebody may press Ctrl-C in.
 MOMENTS = [
-    "octavo.util.extras",
+    "octavo.util.system",
     "click.globals",
     "click.core",
     "msgspec",

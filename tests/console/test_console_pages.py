@@ -20,7 +20,7 @@ from octavo.events.records import to_record
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
-from octavo.server.console import asking
+from octavo.server.console import memories
 from octavo.service.vault import Vault
 from octavo.stores import open_store
 from octavo.testing.embedding import HashEmbedder
@@ -220,7 +220,7 @@ def test_a_memory_tells_of_its_indexes(url, settings_of, serving, browse):
 async def test_what_is_not_indexed_is_told(url, browser, monkeypatch):
     """Right after much was loaded a page does not wait for the index: it says what waits, and shows what is there."""
     remembered(browser, "Her flat is in Berlin")
-    monkeypatch.setattr(asking, "_MOST_LATE", 300)
+    monkeypatch.setattr(memories, "_MOST_LATE", 300)
     events = [AgentEvent(session_id="s", user_id="lin", data={"text": f"a flat {n}"}) for n in range(5000)]
     async with open_store(url) as store:
         await store.apply([Add([to_record(event) for event in events])])

@@ -11,7 +11,7 @@ from octavo.events import EventType
 from octavo.keys import ACCESS
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS
 from octavo.memory import SOURCES
-from octavo.server.console.asking import SIGNALS
+from octavo.server.console.memories import SIGNALS
 from octavo.server.console.sessions import SHOWING
 from octavo.server.console.texts import CHINESE, SENTENCES, TITLES, translate
 from octavo.server.problems import CODES

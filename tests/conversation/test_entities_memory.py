@@ -19,7 +19,7 @@ from octavo.conversation.entity import (
 from octavo.conversation.language import PromptTemplate
 from octavo.conversation.messages import HumanMessage
 from octavo.conversation.store_history import StoreChatMessageHistory
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 
 
 class Model:

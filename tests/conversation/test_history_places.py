@@ -19,7 +19,7 @@ from octavo.conversation import (
     RedisChatMessageHistory,
     StoreChatMessageHistory,
 )
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.tools import SessionItems
 from octavo.util.sync import shared_portal
 from octavo.wraps import Wrap
 

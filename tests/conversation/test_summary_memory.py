@@ -17,7 +17,7 @@ from octavo.conversation import (
     HumanMessage,
     SystemMessage,
 )
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 
 KINDS = {"file": "FileChatMessageHistory", "redis": "RedisChatMessageHistory"}
 

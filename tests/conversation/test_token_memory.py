@@ -15,7 +15,7 @@ from octavo.conversation import (
     ToolMessage,
     tokenizer_file,
 )
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 
 
 def words(text):

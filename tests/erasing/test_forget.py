@@ -215,13 +215,13 @@ async def test_two_at_once(tmp_path, secret):
 
 def test_without_numpy(monkeypatch):
     """The same digests are found, only more slowly."""
-    from octavo.erasing import digests
+    from octavo.erasing import certificate
 
-    digester = digests.Digester(bytes(32))
-    wanted = digests.Digests(digester.digests(["a text of some length, 还有中文"]))
+    digester = certificate.Digester(bytes(32))
+    wanted = certificate.Digests(digester.digests(["a text of some length, 还有中文"]))
     data = b"before" + '{"x":"a text of some length, 还有中文"}'.encode() + b"after"
     quick = digester.find(data, wanted)
-    monkeypatch.setattr(digests, "_numpy", lambda: None)
-    assert digester.find(data, digests.Digests(wanted.all)) == quick
+    monkeypatch.setattr(certificate, "_numpy", lambda: None)
+    assert digester.find(data, certificate.Digests(wanted.all)) == quick
     assert len(quick) >= 3
     assert not digester.find(b"nothing of the sort in here", wanted)

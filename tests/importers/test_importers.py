@@ -13,8 +13,7 @@ from octavo.chat import ChatMemory
 from octavo.conversation import StoreChatMessageHistory
 from octavo.importers import FORMATS
 from octavo.importers.sources import ImportSource, open_reader
-from octavo.importers.values import DefaultOwner
-from octavo.importers.writing import bring, preview
+from octavo.importers.values import DefaultOwner, bring, preview
 from octavo.kernel.shapes import SHAPES
 from octavo.layers import LayeredMemory
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from octavo import ConfigError, Query, Scope, open_store
 from octavo.importers.markdown import read_memory_folder, write_memory_folder
 from octavo.importers.sources import ImportSource
-from octavo.importers.values import DefaultOwner
-from octavo.importers.writing import bring
+from octavo.importers.values import DefaultOwner, bring
 from octavo.layers import LayeredMemory
 from octavo.service.vault.documents import parse
 

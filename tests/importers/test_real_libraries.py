@@ -13,8 +13,7 @@ from octavo import open_store
 from octavo.chat import ChatMemory
 from octavo.conversation import StoreChatMessageHistory
 from octavo.importers.sources import ImportSource, open_reader
-from octavo.importers.values import DefaultOwner
-from octavo.importers.writing import bring
+from octavo.importers.values import DefaultOwner, bring
 from octavo.layers import LayeredMemory
 from octavo.stores.sql.urls import parse
 

@@ -25,7 +25,7 @@ from pydantic_ai.models.test import TestModel
 from octavo import AsyncMemory, open_store
 from octavo.chat import ChatMemory, Msg
 from octavo.integrations.pydantic_ai import OctavoHistory, memory_toolset
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.tools import SessionItems
 
 PICTURE = BinaryContent(data=b"\x89PNG" * 50, media_type="image/png")
 TALK = [

@@ -6,16 +6,16 @@ import sys
 import pytest
 
 SCRIPT = """
-import asyncio, re, sys, threading
+import asyncio, re, sys, threading, types
 
-from octavo.util import patterns
+from octavo.kernel import text
 
 def compile_pattern(*given, made=re.compile):
     compiled.append(threading.current_thread() is threading.main_thread())
     return made(*given)
 
 compiled = []
-patterns.re = type("re", (), {"compile": staticmethod(compile_pattern)})
+text.re = types.SimpleNamespace(**{**vars(re), "compile": compile_pattern})
 
 class Watch:
     def find_spec(self, name, path=None, target=None):

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from octavo import AsyncMemory, Query, StoreUnavailable
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 from serving import Faulty
 
 TOOLS = {

@@ -8,7 +8,6 @@ import pytest
 from bench import people
 
 from octavo.errors import ConfigError
-from octavo.measure.bm25 import BM25, K1, B, stem, terms
 from octavo.measure.everyday import (
     LANGUAGES,
     PARTS,
@@ -20,6 +19,7 @@ from octavo.measure.everyday import (
     load_people,
     read_people,
 )
+from octavo.measure.metrics import BM25, K1, B, stem, terms
 from octavo.testing.embedding import HashEmbedder
 
 FILES = list(product(PARTS, LANGUAGES))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from octavo import AsyncMemory, InvalidQuery, Memory
 from octavo.chat import ChatMemory
 from octavo.kernel.model import Record
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 from octavo.memory.context import SHARES, build, has_block, strip_blocks
 
 DATED = re.compile(r"^- \d{4}-\d{2}-\d{2} ")

@@ -11,7 +11,7 @@ import pytest
 from octavo import ConfigError, ModelError
 from octavo.models import FastEmbedder, open_embedder
 from octavo.models.checks import check_vectors
-from octavo.models.folder import FolderModel
+from octavo.models.local import FolderModel
 
 LONG = "We swam in the cold lake all day long and then we walked home. " * 12  # more than 128 tokens
 TEXTS = [

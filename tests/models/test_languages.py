@@ -3,7 +3,7 @@
 import pytest
 
 from octavo import ConfigError
-from octavo.models.languages import EVERYTHING, Languages, languages_of, prefixes_of
+from octavo.models.checks import EVERYTHING, Languages, languages_of, prefixes_of
 
 ENGLISH, CHINESE = Languages.of("en"), Languages.of("zh")
 

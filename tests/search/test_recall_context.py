@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memories import NOON, Recall, ids, inside, keep, note
 from octavo import Hit, Record, Scope
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 from octavo.search.hits import Context, Source, fenced
 
 ENTRY = re.compile(r"\[(\d+)\] (\d{4}-\d\d-\d\d · .*)")

@@ -13,7 +13,7 @@ from starlette.routing import Mount
 from octavo.client import AsyncClient, Client
 from octavo.config import Database, Server, Settings
 from octavo.server import create_app
-from octavo.server.logs import access_log
+from octavo.server.problems import access_log
 
 USER = "/memory/user/lin"
 TEA = {"content": "drinks tea", "category": "other"}

@@ -11,7 +11,7 @@ import pytest
 from octavo import open_store
 from octavo.assemble import assemble
 from octavo.errors import ModelError, StoreClosed, StoreUnavailable
-from octavo.server.logs import JsonLines, Secrets, write_logs
+from octavo.server.problems import JsonLines, Secrets, write_logs
 from octavo.wraps import Wrap
 
 USER = "/memory/user/lin"

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from octavo.config import Database, Extraction, Rerank, Settings, Vector
-from octavo.server.logs import JsonLines, Lines, Secrets, access_log, mask_keys, write_logs
+from octavo.server.problems import JsonLines, Lines, Secrets, access_log, mask_keys, write_logs
 
 NAMES = ("octavo", "uvicorn.error", "fastapi", access_log.name)
 KEY = "oct_0123456789abcdef_" + "5ec4e7" * 10 + "beef"

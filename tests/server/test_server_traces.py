@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from octavo.config import Settings
-from octavo.server.logs import JsonLines, Secrets, access_log
+from octavo.server.problems import JsonLines, Secrets, access_log
 from octavo.util import tracing
 from running_server import octavo_serves
 

@@ -23,10 +23,10 @@ from octavo import (
     open_vectors,
 )
 from octavo.conversation import StoreChatMessageHistory
+from octavo.kernel.text import pluralize
 from octavo.service import MessagePayload, Observation, ObservationType
 from octavo.stores.sql.drivers import sqlite
-from octavo.util import file_modes
-from octavo.util.words import pluralize
+from octavo.util import disk as disk_files
 from servers.verdict import NOT_TESTED
 
 pytestmark = pytest.mark.every_store
@@ -108,7 +108,7 @@ async def test_what_may_only_be_read_is_written_to_again_once_it_may(store, tmp_
     await write(url)
     there = sorted(tmp_path.rglob("*"))
     with monkeypatch.context() as patch:
-        for module in (sqlite, file_modes):
+        for module in (sqlite, disk_files):
             patch.setattr(module, "write_obstacle", lambda _: "this account may not write there")
         reader = open_store(url)
         assert len(await reader.find(Query(collection="messages"))) == 1

@@ -110,7 +110,7 @@ def test_a_setting_shares_it_with_the_group(tmp_path, umask):
 
 def test_it_is_never_there_with_more_rights(tmp_path, monkeypatch):
     """Whoever opened it in that moment would keep it open."""
-    from octavo.util.file_modes import make_folder, open_file
+    from octavo.util.disk import make_folder, open_file
 
     old = os.umask(0)
     asked = []
@@ -171,7 +171,7 @@ def test_doctor_warns_of_what_others_can_read(tmp_path, monkeypatch, kind):
     assert told() == (f"{mode}: this account", "")
     place.chmod(0o644 if kind == "sqlite" else 0o755)
     assert told()[1] == ""  # the folders above keep others out
-    monkeypatch.setattr("octavo.util.file_modes._is_reachable", lambda path: True)
+    monkeypatch.setattr("octavo.util.disk._is_reachable", lambda path: True)
     value, warning = told()
     assert value.endswith("every account of this machine")
     assert warning == f"others can read what is kept; chmod -R o= {place}*"
@@ -188,7 +188,7 @@ def test_doctor_warns_of_a_queue_and_a_vault_that_others_can_read(tmp_path, monk
     for name, mode in (("octavo_queue", 0o755), ("octavo_vault", 0o700)):
         Path(name).mkdir()
         Path(name).chmod(mode)
-    monkeypatch.setattr("octavo.util.file_modes._is_reachable", lambda path: True)
+    monkeypatch.setattr("octavo.util.disk._is_reachable", lambda path: True)
     told = json.loads(CliRunner().invoke(octavo, ["doctor", "memory://", "--json"]).stdout)
     found = {each["name"]: (each["value"], each["warning"]) for each in told["findings"]}
     assert found["vault"] == ("octavo_vault, 0700: this account", "")

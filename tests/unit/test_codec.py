@@ -15,7 +15,6 @@ from octavo.kernel.codec import (
     MAX_RECORD_BYTES,
     check_query,
     decode_record,
-    encode_entry,
     encode_ops,
     encode_record,
     is_answerable,
@@ -23,6 +22,7 @@ from octavo.kernel.codec import (
     seal,
 )
 from octavo.kernel.model import Op
+from octavo.kernel.shapes import encode_entry
 from octavo.testing.strategies import Program, Write, programs
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from octavo.util.patterns import lazy_pattern
+from octavo.kernel.text import lazy_pattern
 
 
 def test_it_finds_what_a_pattern_finds():
@@ -28,7 +28,7 @@ def test_importing_compiles_none():
     program = """
 import gc
 import octavo.layers.rules, octavo.memory.memory
-from octavo.util.patterns import _LazyPattern
+from octavo.kernel.text import _LazyPattern
 
 lazy = [each for each in gc.get_objects() if type(each) is _LazyPattern]
 print(len(lazy) > 100, [each.pattern for each in lazy if each._compiled is not None])

@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from octavo import Memory
-from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.terms import restore, simplify, terms
 from octavo.kernel.terms.topics import topics
-from octavo.kernel.terms.traditional import restore, simplify
 from octavo.layers.rules.extractor import decide
 from octavo.search.question import Question, only_asks
 

@@ -11,8 +11,7 @@ from faulty import files, texts
 
 from octavo import Query, open_store
 from octavo.service.vault import Vault
-from octavo.service.vault.folder import Folder
-from octavo.service.vault.ledger import Ledger
+from octavo.service.vault.folder import Folder, Ledger
 from octavo.wraps import Wrap
 
 

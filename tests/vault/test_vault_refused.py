@@ -107,7 +107,7 @@ async def test_a_metadata_file_that_cannot_be_written(vault, refusing, monkeypat
         raise StoreError("the vault cannot write metadata.json")
 
     with monkeypatch.context() as patched:
-        patched.setattr("octavo.service.vault.ledger.Ledger.save", full)
+        patched.setattr("octavo.service.vault.folder.Ledger.save", full)
         assert (await vault.put("system", "after")).status == "stored"
     assert "cannot write metadata.json" in caplog.text
     assert files(vault)["md/system.md"] == "after"

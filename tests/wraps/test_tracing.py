@@ -201,6 +201,6 @@ async def test_the_settings_are_the_switch(monkeypatch):
         await on.close()
     finally:
         tracing.stop_tracing()
-    monkeypatch.setattr("octavo.util.extras._is_missing", lambda name: True)
+    monkeypatch.setattr("octavo.util.system._is_missing", lambda name: True)
     with pytest.raises(ConfigError, match=r"telemetry.traces needs .*pip install 'octavo\[otel\]'"):
         assemble(msgspec.structs.replace(Settings(), telemetry=Telemetry(traces=True)))

@@ -15,8 +15,7 @@ from octavo.agent.turn import Layer, Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.kernel.model import check_count
-from octavo.util.attributes import Checked, Fixed
-from octavo.util.user_code import Attempt, attempt
+from octavo.util.user_code import Attempt, Checked, Fixed, attempt
 
 _log = logging.getLogger("octavo.agent")
 _MOST_SESSIONS = 1000  # conversations held in memory; others are read back when they go on
@@ -35,10 +34,6 @@ def _adapter(given: Any) -> ModelAdapter:
     return adapter
 
 
-def _iterations(most: Any) -> int:
-    return check_count(most, "max_iterations must be 1 or more", ConfigError, 1)
-
-
 class Agent:
     """A model with tools and middlewares that remembers what happened to it. Make one with `Agent.create`.
 
@@ -49,7 +44,9 @@ class Agent:
 
     model_adapter = Checked(_adapter)
     tools = Checked(tools_by_name)
-    max_iterations = Checked(_iterations)
+    max_iterations = Checked(
+        lambda most: check_count(most, "max_iterations must be 1 or more", ConfigError, 1)
+    )
     memory_store: Fixed[BaseMemoryStore | None] = Fixed("make another agent for another store")
     enable_memory: Fixed[bool] = Fixed("make another agent")
 

@@ -18,10 +18,9 @@ from octavo.events import AgentEvent, BaseMemoryStore, EventStore, as_store, to_
 from octavo.kernel.codec import MAX_DEPTH
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
-from octavo.kernel.text import drop_unstorable
+from octavo.kernel.text import drop_unstorable, folder_name, pluralize
 from octavo.stores.sql.urls import parse
 from octavo.util.user_code import attempt
-from octavo.util.words import folder_name, pluralize
 from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:

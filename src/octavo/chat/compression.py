@@ -21,7 +21,7 @@ from octavo.chat.memory import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.model import check_count
-from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
+from octavo.kernel.text import SpokenLine, estimate_tokens
 from octavo.util.user_code import call_function, translate_errors
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]
@@ -231,7 +231,7 @@ async def _model_summary(
     if told > max(read, config.summary_tokens):
         raise ModelError(f"the model answered {told} tokens as the summary of {read}")
     if config.check:
-        from octavo.kernel.terms.lost import (
+        from octavo.kernel.terms.extract import (
             find_lost,  # its patterns take time, and are for those who compress
         )
 

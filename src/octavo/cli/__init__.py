@@ -27,7 +27,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def _check_packages(args: Sequence[str]) -> None:
     """Without the package that commands are made with, say what this one needs, and end."""
-    from octavo.util.extras import missing_packages, store_extra
+    from octavo.util.system import missing_packages, store_extra
 
     if missing_packages("cli"):
         extra = {"serve": "server", "mcp": "mcp"}.get("".join(args[:1]), "cli")

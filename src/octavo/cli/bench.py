@@ -17,7 +17,7 @@ from octavo.cli.commands import root
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder
-from octavo.util.file_modes import open_file
+from octavo.util.disk import open_file
 from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import to_utc
 from octavo.kernel.ports import ListsTenants, Store
 from octavo.kernel.text import escape_controls, escape_json_controls, spell
+from octavo.kernel.text import pluralize as pluralize  # noqa: PLC0414 - commands take it from here
 from octavo.util.ages import parse_age, subtract_age
-from octavo.util.file_modes import make_folder, share_with_group
+from octavo.util.disk import make_folder, share_with_group
 from octavo.util.secrets import mask_passwords, mask_url
-from octavo.util.words import pluralize as pluralize  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings

@@ -16,9 +16,9 @@ from octavo.config import Settings
 from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
 from octavo.stores.doctor import DoctorReport, examine
-from octavo.util.extras import missing_packages, store_extra
-from octavo.util.file_modes import describe_access, is_usable_folder
+from octavo.util.disk import describe_access, is_usable_folder
 from octavo.util.secrets import mask_url
+from octavo.util.system import missing_packages, store_extra
 
 #: A URL of each store.
 _EXAMPLES = (

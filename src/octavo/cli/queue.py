@@ -14,7 +14,6 @@ from octavo.cli.command import CommandCall, as_command, check_exists, format_jso
 from octavo.cli.commands import root
 from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
-from octavo.kernel.model import Add, Op
 from octavo.transfer import Progress
 from octavo.wraps.journal import DeadLetter, Spool, Waiting, holds_writes, inspect, named_store, peek
 
@@ -293,15 +292,4 @@ def _row(entry: Waiting | DeadLetter) -> str:
     tried = f" after {pluralize(entry.attempts, 'attempt')}" if entry.attempts else ""
     error = " ".join(entry.error.split())[:_WIDEST]
     wrong = f": {error}" if error else ""
-    return f"{entry.id}  {time_text(at)}  {_does(entry.ops)}{tried}{wrong}"
-
-
-def _does(ops: Sequence[Op]) -> str:
-    parts = []
-    for op in ops:
-        if isinstance(op, Add):
-            collections = list(dict.fromkeys(record.collection for record in op.records))
-            parts.append(f"add {len(op.records):,} to {', '.join(collections) or 'nothing'}")
-        else:
-            parts.append(f"{type(op).__name__.lower()} {op.query.collection}")
-    return ", ".join(parts) or "nothing"
+    return f"{entry.id}  {time_text(at)}  {entry.does}{tried}{wrong}"

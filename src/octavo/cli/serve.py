@@ -21,9 +21,9 @@ from octavo.keys import ACCESS, KeyInfo, Keys
 from octavo.mcp import ToolCaller, Toolset
 from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.stores import open_store
-from octavo.util.extras import missing_packages, store_extra
-from octavo.util.file_modes import is_usable_folder
+from octavo.util.disk import is_usable_folder
 from octavo.util.secrets import mask_url
+from octavo.util.system import missing_packages, store_extra
 
 if TYPE_CHECKING:
     from octavo.config import Settings

@@ -22,11 +22,11 @@ from octavo.layers.values import DEFAULT_USER
 from octavo.memory.exporting import PersonReach, write_page
 from octavo.stores import open_store
 from octavo.transfer import BadLine, BadLineError, Moved, copy, export, import_
-from octavo.util.file_modes import open_file
+from octavo.util.disk import open_file
 from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
-    from octavo.importers.writing import Brought, Preview
+    from octavo.importers.values import Brought, Preview
 
 MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
 _REST = ("collections", "bad", "unreadable", "left_out")
@@ -277,8 +277,7 @@ async def _import_foreign(
     """Import what another program keeps, or only look at it."""
     # Loaded here: they load every face, which other commands need not wait for.
     from octavo.importers.sources import ImportSource, open_reader
-    from octavo.importers.values import DefaultOwner
-    from octavo.importers.writing import bring, preview
+    from octavo.importers.values import DefaultOwner, bring, preview
 
     for name in ("user", "session"):
         if given[name] is not None and not is_name(given[name]):

@@ -38,9 +38,9 @@ from octavo.erasing.certificate import Certificate
 from octavo.errors import InvalidQuery, StoreClosed
 from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context, Hits
-from octavo.util.attributes import Fixed
 from octavo.util.secrets import mask_url
 from octavo.util.sync import Portal, blocking
+from octavo.util.user_code import Fixed
 
 
 class AsyncClient(Exchange):

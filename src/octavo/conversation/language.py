@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.codec import is_storable
-from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.util.extras import import_extra
+from octavo.kernel.text import estimate_tokens
+from octavo.util.system import import_extra
 from octavo.util.user_code import call_function, translate_errors
 
 log = logging.getLogger("octavo.conversation")
@@ -159,7 +159,7 @@ async def ask(llm: LanguageModel, prompt: str) -> str:
 
 
 def counter_of(llm: LanguageModel = None, count_tokens: TokenCounter | None = None) -> TokenCounter:
-    """How tokens are counted: as the caller says, else as the model does, else by the estimate of `octavo.kernel.terms.tokens`."""
+    """How tokens are counted: as the caller says, else as the model does, else by the estimate of `octavo.kernel.text`."""
     own = getattr(llm, "get_num_tokens", None)
     if count_tokens is not None or not callable(own):
         return count_tokens or estimate_tokens

@@ -14,9 +14,9 @@ from octavo.conversation.language import LanguageModel, TokenCounter, as_model, 
 from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, as_message, get_buffer_string
 from octavo.errors import StoreUnavailable
 from octavo.kernel.model import check_count
-from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.util.attributes import Checked
+from octavo.kernel.text import estimate_tokens
 from octavo.util.sync import Twins, as_async, as_plain
+from octavo.util.user_code import Checked
 
 log = logging.getLogger("octavo.conversation")
 _FIRST_LOOK = 16  # messages that are read at first; each further look is twice as long

@@ -15,8 +15,8 @@ from octavo.conversation.histories import (
 )
 from octavo.conversation.messages import BaseMessage, messages_from_dict, messages_to_dict
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.util.attributes import Checked, Fixed
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
+from octavo.util.user_code import Checked, Fixed
 
 T = TypeVar("T")
 

@@ -16,11 +16,10 @@ from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Query, Record, Remove, check_count
 from octavo.kernel.ports import Store
-from octavo.util.attributes import Checked
+from octavo.kernel.text import pluralize
 from octavo.util.cache import Cache, size_of
 from octavo.util.sync import as_plain, shared_portal
-from octavo.util.user_code import call_function
-from octavo.util.words import pluralize
+from octavo.util.user_code import Checked, call_function
 
 EXCHANGES = "exchanges"
 _FIND = ("invoke", "get_relevant_documents")
@@ -41,10 +40,6 @@ class Document(msgspec.Struct):
     id: str | None = None
 
 
-def _number_of_documents(k: Any) -> int:
-    return check_count(k, "k is the number of documents to find, from 1 on", ConfigError, 1)
-
-
 class RecallRetriever(BoundStore):
     """Keeps documents of one user in a store and finds those that answer a question, best first.
 
@@ -52,7 +47,7 @@ class RecallRetriever(BoundStore):
     thread and any event loop; one that is handed in belongs to one loop, and stays open.
     """
 
-    k = Checked(_number_of_documents)
+    k = Checked(lambda k: check_count(k, "k is the number of documents to find, from 1 on", ConfigError, 1))
 
     def __init__(
         self,

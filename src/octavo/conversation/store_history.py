@@ -25,9 +25,9 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store, write_ops
 from octavo.stores import to_store
-from octavo.util.attributes import Fixed
 from octavo.util.sync import Closing, Twins, as_plain, shared_portal
 from octavo.util.system import call_after_fork
+from octavo.util.user_code import Fixed
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -22,8 +22,8 @@ from octavo.conversation.language import (
 from octavo.conversation.memories import TokenCounting, at_least, first_kept, keep_mode, log
 from octavo.conversation.messages import ROLES, BaseMessage, SystemMessage, speaker
 from octavo.errors import ModelError
-from octavo.util.attributes import Checked
 from octavo.util.sync import as_plain
+from octavo.util.user_code import Checked
 
 STATE = "summary"  # under this name the history keeps the summary
 _NO_STATS: Mapping[str, Any] = {
@@ -259,7 +259,7 @@ class SummarisingMemory(TokenCounting):
 
     def _extract(self, messages: Sequence[BaseMessage], before: str) -> str:
         from octavo.kernel.terms.extract import extract  # its patterns take time to build
-        from octavo.kernel.terms.tokens import SpokenLine
+        from octavo.kernel.text import SpokenLine
 
         lines = [
             SpokenLine(

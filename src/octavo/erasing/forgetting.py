@@ -11,8 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.erasing.certificate import Certificate, keep
-from octavo.erasing.digests import WINDOW, Digester, Digests, texts_of
+from octavo.erasing.certificate import WINDOW, Certificate, Digester, Digests, keep, texts_of
 from octavo.erasing.parts import Documents, Progress, StoreParts, scrub_parts
 from octavo.erasing.subject import Belongings, Subject
 from octavo.kernel.ids import new_id, now

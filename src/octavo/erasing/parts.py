@@ -11,8 +11,15 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from octavo.erasing.certificate import BEYOND, Certificate, keep, read_certificates
-from octavo.erasing.digests import Digester, Digests, everything_of
+from octavo.erasing.certificate import (
+    BEYOND,
+    Certificate,
+    Digester,
+    Digests,
+    everything_of,
+    keep,
+    read_certificates,
+)
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk

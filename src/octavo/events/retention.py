@@ -9,8 +9,8 @@ from typing import Self
 from octavo.errors import StoreError
 from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
+from octavo.kernel.text import pluralize
 from octavo.util.ages import parse_age, subtract_age
-from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.events")
 _SELDOM, _OFTEN = timedelta(hours=1), timedelta(seconds=1)

@@ -27,7 +27,7 @@ from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.kernel.ports import Searches, Store
 from octavo.kernel.terms.matches import MOST
 from octavo.stores import to_store
-from octavo.util.attributes import Fixed
+from octavo.util.user_code import Fixed
 
 _log = logging.getLogger("octavo.events")
 _MOST_TERMS = 20  # every one must be held: leaving some out only makes more candidates

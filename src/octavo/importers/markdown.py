@@ -25,12 +25,11 @@ from octavo.importers.values import (
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk
+from octavo.kernel.text import pluralize
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Layer
 from octavo.service.vault.documents import compose, parse
-from octavo.util.disk import replace_file
-from octavo.util.file_modes import make_folder
-from octavo.util.words import pluralize
+from octavo.util.disk import make_folder, replace_file
 
 INDEX = "MEMORY.md"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?")

@@ -23,8 +23,8 @@ from octavo.errors import ConfigError, StoreUnavailable
 from octavo.importers import FORMATS
 from octavo.importers.values import DefaultOwner, Items, Unreadable
 from octavo.stores.sql.urls import parse
-from octavo.util.extras import missing_packages, store_extra
 from octavo.util.secrets import mask_url
+from octavo.util.system import missing_packages, store_extra
 
 Row = dict[str, Any]
 _SERVERS = ("postgresql", "postgres", "mysql", "mariadb")

@@ -22,8 +22,7 @@ from octavo.chat.messages import MESSAGES, Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import Conflict
 from octavo.integrations import require_package
-from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
-from octavo.integrations.tools import run_on, unwrap
+from octavo.integrations.tools import SessionItems, call_block, result_block, run_on, text_block, unwrap
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory

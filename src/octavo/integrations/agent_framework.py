@@ -14,8 +14,7 @@ from typing import Any
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.integrations import require_package
-from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
-from octavo.integrations.tools import run_on, unwrap
+from octavo.integrations.tools import SessionItems, call_block, result_block, run_on, text_block, unwrap
 from octavo.kernel.model import Record
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory

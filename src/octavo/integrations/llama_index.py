@@ -16,8 +16,15 @@ import msgspec
 from octavo.chat.messages import MESSAGES, Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.integrations import require_package, tools
-from octavo.integrations.sessions import SessionItems, call_block, check_kind, result_block, text_block
-from octavo.integrations.tools import run_on, unwrap
+from octavo.integrations.tools import (
+    SessionItems,
+    call_block,
+    check_kind,
+    result_block,
+    run_on,
+    text_block,
+    unwrap,
+)
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
 from octavo.kernel.ports import Store, list_names, write_ops
 from octavo.memory import AsyncMemory, Memory

@@ -13,7 +13,7 @@ from octavo.chat.messages import Msg, to_record
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import Conflict, InvalidRecord
 from octavo.integrations import require_package, tools
-from octavo.integrations.sessions import SessionItems, check_kind
+from octavo.integrations.tools import SessionItems, check_kind
 from octavo.kernel.model import Record, Remove
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory

@@ -13,7 +13,7 @@ from typing import Any
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.integrations import require_package, tools
-from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
+from octavo.integrations.tools import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Record
 from octavo.memory import AsyncMemory, Memory
 from octavo.util.sync import as_plain

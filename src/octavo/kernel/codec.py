@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
@@ -15,10 +15,8 @@ from octavo.kernel.model import (
     Add,
     Change,
     Cursor,
-    Head,
     Op,
     Query,
-    Rank,
     Record,
     Remove,
     Scope,
@@ -26,9 +24,7 @@ from octavo.kernel.model import (
     plain_text,
     to_utc,
 )
-from octavo.kernel.shapes import SHAPES
-from octavo.kernel.text import content, fold_in_steps, spell
-from octavo.util.sync import run_steps
+from octavo.kernel.shapes import SHAPES, StoredRecord
 
 MAX_NAME_BYTES = 255  # ids, kinds, marks, users, agents, sessions
 MAX_TENANT_BYTES = 64  # stands in front of other names in MySQL indexes, which end at 3072 bytes
@@ -36,7 +32,6 @@ MAX_DEPTH = 64
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
 MAX_SEQ = 2**53
-_SOON_FOLDED = 8192  # characters
 
 
 def _spell_other(value: Any) -> str:
@@ -49,98 +44,6 @@ def _spell_other(value: Any) -> str:
 _encode = msgspec.json.Encoder(enc_hook=_spell_other).encode
 _LISTS = (list, tuple, set, frozenset)  # what is written as a list
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class StoredRecord(msgspec.Struct, eq=False, gc=False):
-    """A checked record in the form stores keep: JSON bodies as text, times in UTC.
-
-    It answers to the same names as Record (bodies are decoded afresh on each access, so nobody shares them). It can be part
-    of no reference cycle, so the collector need not look at millions of them.
-    """
-
-    collection: str
-    id: str
-    kind: str
-    scope: Scope
-    scope_key: str
-    text: str
-    data_json: str
-    metadata_json: str
-    marks: tuple[str, ...]
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    seq: int
-    rank: Rank
-    facts: int = -1  # how many entries the metadata has, if they are all plain strings and whole numbers
-    folded: str | None = None  # from the first time it is asked for: folding takes far longer than looking
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return (self.id, self.scope_key)
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return _decode(self.data_json)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return _decode(self.metadata_json) if self.metadata_json != "{}" else {}
-
-    @property
-    def metadata_lines(self) -> str:
-        r"""Metadata as JSON with each entry between newlines, so that `\n"key":value\n` finds an entry and nothing else.
-
-        JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
-        """
-        spelled = self.metadata_json
-        if spelled == "{}":
-            return spelled
-        # Inside a JSON string a quote has a backslash before it, so `,"` is the beginning of an entry or the end of a string
-        # that ends in a comma; no more of them than there are gaps between entries means that each is such a gap.
-        if self.facts > 0 and len(entries := spelled[1:-1].split(',"')) == self.facts:
-            return "{\n" + '\n,\n"'.join(entries) + "\n}"
-        # Decoded first: of 1 and "1" the last stays, as it does for whoever reads the text.
-        entries = [f"\n{encode_entry(name, spell(value))}\n" for name, value in _decode(spelled).items()]
-        return "{" + ",".join(entries) + "}"
-
-    @property
-    def search(self) -> str:
-        """The folded text a substring search looks through."""
-        folded = self.folded
-        if folded is None:
-            folded = run_steps(self.fold_in_steps())
-        return folded
-
-    @property
-    def slow_to_fold(self) -> bool:
-        """Whether others would notice that `search` is made."""
-        said = self.text or self.data_json
-        return self.folded is None and len(said) > _SOON_FOLDED and not said.isascii()
-
-    def fold_in_steps(self) -> Generator[None, None, str]:
-        """Make `search` in steps, so that other tasks need not wait for all of it."""
-        folded = yield from fold_in_steps(content(self.text, None if self.text else self.data))
-        self.folded = folded = self.text if folded == self.text else folded
-        return folded
-
-    @property
-    def head(self) -> Head:
-        """All but the text and the bodies."""
-        texts = (self.text, self.data_json, self.metadata_json)
-        return Head(
-            id=self.id, kind=self.kind, scope=self.scope, created_at=self.created_at, updated_at=self.updated_at,
-            seq=self.seq, size_bytes=sum([len(text) if text.isascii() else len(text.encode()) for text in texts]),
-        )  # fmt: skip
-
-    @property
-    def record(self) -> Record:
-        """A fresh Record, sharing nothing mutable with the store."""
-        return Record(
-            collection=self.collection, id=self.id, kind=self.kind, scope=self.scope, text=self.text,
-            data=self.data, metadata=self.metadata, marks=self.marks, created_at=self.created_at,
-            updated_at=self.updated_at, expires_at=self.expires_at, seq=self.seq,
-        )  # fmt: skip
 
 
 class CheckedAdd(msgspec.Struct, frozen=True, gc=False):
@@ -471,11 +374,6 @@ def _child_values(value: Any) -> Iterable[Any]:
     if fields is None:
         fields = [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
     return [getattr(value, name, None) for name in fields]
-
-
-def encode_entry(name: str, spelled: str) -> str:
-    """One metadata entry as it stands in the stored JSON; `spelled` is its value as JSON."""
-    return f"{spell(str(name))}:{spelled}"
 
 
 def _check_size(*parts: str) -> None:

@@ -14,8 +14,7 @@ from msgspec import UNSET, UnsetType, field
 
 from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.ids import new_id, next_seq, now, short_name
-from octavo.kernel.text import fold, haystack, spell, spellings
-from octavo.util.words import pluralize
+from octavo.kernel.text import fold, haystack, pluralize, spell, spellings
 
 Rank: TypeAlias = tuple[datetime, int, str, str]
 _MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere

@@ -368,11 +368,11 @@ async def walk(
     cursor: Cursor | None = query.after or START
     while cursor is not None:
         asked = msgspec.structs.replace(query, after=cursor, limit=size, newest_first=False)
-        if max_bytes is None:
-            page = await store.find(asked)
-            cursor = page[-1].cursor if page else None
-        else:
-            page, cursor = await read_page(store, asked, max_bytes)
+        page, cursor = await read_page(store, asked, max_bytes)
+        if (
+            max_bytes is None and page
+        ):  # a store that leaves some out, as one of an earlier moment, may have more
+            cursor = page[-1].cursor
         if page:
             yield page
 
@@ -411,11 +411,15 @@ async def list_names(
     return names
 
 
-async def read_page(store: Store, query: Query, max_bytes: int) -> tuple[list[Record], Cursor | None]:
-    """The first answers to a query whose texts and bodies take no more than `max_bytes`, and where to go on if there are more.
+async def read_page(store: Store, query: Query, max_bytes: int | None) -> tuple[list[Record], Cursor | None]:
+    """The first answers to a query whose texts and bodies take no more than `max_bytes`, and where to go on if there may be more.
 
-    There is always one, however large. The query has a limit, and reads on from a cursor or newest first.
+    There is always one, however large; without `max_bytes`, size does not matter. The query has a limit, or no end, and reads
+    on from a cursor or newest first.
     """
+    if max_bytes is None:
+        found = await store.find(query)
+        return found, found[-1].cursor if query.limit and len(found) == query.limit else None
     most = query.limit or 0
     if not most:
         return [], None

@@ -1,12 +1,18 @@
-"""The documented physical spelling of each collection: table, column and JSON key names, and what is read by what."""
+"""How records are kept: the form that stores are given, and how each collection is spelled: table, column and JSON key names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from octavo.kernel.model import Record
+from octavo.kernel.model import Head, Rank, Record, Scope
+from octavo.kernel.text import content, fold_in_steps, spell
+from octavo.util.sync import run_steps
+
+_SOON_FOLDED = 8192  # characters
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 #: The fields of a record as stored, with the names they have unless a shape gives another.
 NAMES = MappingProxyType({
@@ -198,3 +204,100 @@ _ALL = (
 
 #: Every collection Octavo keeps, by name: table and column names come from here and from nowhere else.
 SHAPES = MappingProxyType({shape.collection: shape for shape in _ALL})
+
+
+class StoredRecord(msgspec.Struct, eq=False, gc=False):
+    """A checked record in the form stores keep: JSON bodies as text, times in UTC.
+
+    It answers to the same names as Record (bodies are decoded afresh on each access, so nobody shares them). It can be part
+    of no reference cycle, so the collector need not look at millions of them.
+    """
+
+    collection: str
+    id: str
+    kind: str
+    scope: Scope
+    scope_key: str
+    text: str
+    data_json: str
+    metadata_json: str
+    marks: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    seq: int
+    rank: Rank
+    facts: int = -1  # how many entries the metadata has, if they are all plain strings and whole numbers
+    folded: str | None = None  # from the first time it is asked for: folding takes far longer than looking
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.id, self.scope_key)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return _decode(self.data_json)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return _decode(self.metadata_json) if self.metadata_json != "{}" else {}
+
+    @property
+    def metadata_lines(self) -> str:
+        r"""Metadata as JSON with each entry between newlines, so that `\n"key":value\n` finds an entry and nothing else.
+
+        JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
+        """
+        spelled = self.metadata_json
+        if spelled == "{}":
+            return spelled
+        # Inside a JSON string a quote has a backslash before it, so `,"` is the beginning of an entry or the end of a string
+        # that ends in a comma; no more of them than there are gaps between entries means that each is such a gap.
+        if self.facts > 0 and len(entries := spelled[1:-1].split(',"')) == self.facts:
+            return "{\n" + '\n,\n"'.join(entries) + "\n}"
+        # Decoded first: of 1 and "1" the last stays, as it does for whoever reads the text.
+        entries = [f"\n{encode_entry(name, spell(value))}\n" for name, value in _decode(spelled).items()]
+        return "{" + ",".join(entries) + "}"
+
+    @property
+    def search(self) -> str:
+        """The folded text a substring search looks through."""
+        folded = self.folded
+        if folded is None:
+            folded = run_steps(self.fold_in_steps())
+        return folded
+
+    @property
+    def slow_to_fold(self) -> bool:
+        """Whether others would notice that `search` is made."""
+        said = self.text or self.data_json
+        return self.folded is None and len(said) > _SOON_FOLDED and not said.isascii()
+
+    def fold_in_steps(self) -> Generator[None, None, str]:
+        """Make `search` in steps, so that other tasks need not wait for all of it."""
+        folded = yield from fold_in_steps(content(self.text, None if self.text else self.data))
+        self.folded = folded = self.text if folded == self.text else folded
+        return folded
+
+    @property
+    def head(self) -> Head:
+        """All but the text and the bodies."""
+        texts = (self.text, self.data_json, self.metadata_json)
+        return Head(
+            id=self.id, kind=self.kind, scope=self.scope, created_at=self.created_at, updated_at=self.updated_at,
+            seq=self.seq, size_bytes=sum([len(text) if text.isascii() else len(text.encode()) for text in texts]),
+        )  # fmt: skip
+
+    @property
+    def record(self) -> Record:
+        """A fresh Record, sharing nothing mutable with the store."""
+        return Record(
+            collection=self.collection, id=self.id, kind=self.kind, scope=self.scope, text=self.text,
+            data=self.data, metadata=self.metadata, marks=self.marks, created_at=self.created_at,
+            updated_at=self.updated_at, expires_at=self.expires_at, seq=self.seq,
+        )  # fmt: skip
+
+
+def encode_entry(name: str, spelled: str) -> str:
+    """One metadata entry as it stands in the stored JSON; `spelled` is its value as JSON."""
+    return f"{spell(str(name))}:{spelled}"

@@ -7,13 +7,11 @@ from datetime import datetime
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
-from octavo.kernel.text import fold
+from octavo.kernel.text import fold, pluralize
 from octavo.layers import llm_messages
 from octavo.layers.llm_messages import ModelFact, facts_of
 from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
 from octavo.models.openai_server import OpenAIServer, RequestRefused
-from octavo.util.user_code import translate_errors
-from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.layers")
 
@@ -140,8 +138,7 @@ class ModelExtractor:
                 return answer
 
     async def _completion(self, messages: list[dict[str, str]], form: dict[str, Any]) -> tuple[str, bool]:
-        with translate_errors("it failed"):
-            choice = await self._server.complete("it", model=self._model, messages=messages, **form)
+        choice = await self._server.complete("it", model=self._model, messages=messages, **form)
         if getattr(choice.message, "refusal", None):
             raise ModelError("it refused to answer")
         finished = getattr(choice, "finish_reason", None)

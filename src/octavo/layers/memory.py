@@ -32,9 +32,9 @@ from octavo.layers.records import (
 from octavo.layers.shared import TRIES, Shared
 from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
 from octavo.stores import to_store
-from octavo.util.attributes import Fixed
 from octavo.util.secrets import KEY_FILE, DigestKey
 from octavo.util.sync import import_aside
+from octavo.util.user_code import Fixed
 
 _LONGEST_TTL = timedelta(days=36_500)
 

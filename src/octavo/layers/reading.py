@@ -82,7 +82,7 @@ class LayerReading:
         most, room = checking.limit(limit), checking.room(max_bytes)
         if at is not None:
             return _page(*await _read_latest(store, query, at, most, room, after))
-        return _page(*await _newest(store, replace(query, limit=most, after=after), room))
+        return _page(*await read_page(store, replace(query, limit=most, after=after), room))
 
     async def recall(
         self,
@@ -198,14 +198,6 @@ async def read_heads(store: Store, query: Query, chosen: Sequence[Head], max_byt
     return sorted(found, key=lambda record: rank[record.id])
 
 
-async def _newest(store: Store, query: Query, max_bytes: int | None) -> tuple[list[Record], Cursor | None]:
-    """What answers a query, newest first, as far as it fits (None: whatever its size), and where to go on."""
-    if max_bytes is not None:
-        return await read_page(store, query, max_bytes)
-    found = await store.find(query)
-    return found, found[-1].cursor if query.limit and len(found) == query.limit else None
-
-
 async def _log_rows(
     store: Store, query: Query, layer: Layer | None, limit: int | None, max_bytes: int | None
 ) -> Page[LogEntry]:
@@ -218,7 +210,7 @@ async def _log_rows(
     room, looked = max_bytes, 0
     while limit is None or len(found) < limit:
         asked = replace(query, newest_first=True, limit=size, after=found.following)
-        page, found.following = await _newest(store, asked, room)
+        page, found.following = await read_page(store, asked, room)
         for record in page:
             if layer is None or record.data["memory_layer"] == layer:
                 found.append(entry_of(record))

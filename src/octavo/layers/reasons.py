@@ -3,9 +3,8 @@
 import re
 from datetime import datetime
 
-from octavo.kernel.text import spell
+from octavo.kernel.text import lazy_pattern, spell
 from octavo.layers.values import Layer, State
-from octavo.util.patterns import lazy_pattern
 
 _HAN = lazy_pattern(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _LATIN = re.compile(r"[A-Za-z]")

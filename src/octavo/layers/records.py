@@ -15,8 +15,8 @@ from octavo.kernel.model import Record, Scope
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topic_name, topics
+from octavo.kernel.text import lazy_pattern
 from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Status
-from octavo.util.patterns import lazy_pattern
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
 LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Cursor
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.text import estimate_tokens
 from octavo.layers.values import LogEntry, Outcome
 from octavo.search.hits import fit_line, one_line
 

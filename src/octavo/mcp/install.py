@@ -17,8 +17,7 @@ import msgspec
 from octavo.config import Settings, local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ids import now
-from octavo.util.disk import stage_file
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import make_folder, stage_file
 from octavo.util.secrets import mask_url
 
 NAME = "octavo"  # under which programs know it

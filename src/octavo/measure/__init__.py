@@ -5,8 +5,9 @@ Talks are written into a store, and it is asked what is known to be in them and 
 
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from random import Random
 from typing import Self, TypeAlias
 
@@ -14,7 +15,7 @@ import msgspec
 
 from octavo.errors import ModelError, OctavoError
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Add, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Query, Remove, Scope
 from octavo.kernel.ports import Embedder, Store
 from octavo.measure.formats import ADVERSARIAL, COLLECTION, FORMATS, Case, Data, Talk, load
 from octavo.measure.metrics import all_at, hit_at, mean, ndcg_at, percentile, ranks, recall_at
@@ -90,7 +91,11 @@ class Trial:
         self._data = data
         self._tenant = tenant or new_tenant()
         dice = Random(seed)  # noqa: S311 - a draw, not a secret
-        self._plan = [(talk, case, _pick_other(data, at, dice)) for at, talk, case in _cases(data)]
+        self._plan = [
+            (talk, case, _pick_other(data, at, dice))
+            for at, talk in enumerate(data.talks)
+            for case in talk.cases
+        ]
         asked = {id(talk) for own, _, other in self._plan for talk in (own, other) if talk}
         self._talks = [talk for talk in data.talks if id(talk) in asked]
         self._records = 0
@@ -109,7 +114,8 @@ class Trial:
         """Write down every talk that is asked about."""
         total = sum(len(talk.said) for talk in self._talks)
         started = time.perf_counter()
-        for batch in _batches(self._talks, self._tenant):
+        records = (record for talk in self._talks for record in talk.records(self._tenant))
+        while batch := list(islice(records, _BATCH)):
             await self._inner.apply([Add(batch)])
             self._records += len(batch)
             if progress is not None:
@@ -247,28 +253,11 @@ def _scores(
     }
 
 
-def _cases(data: Data) -> Iterator[tuple[int, Talk, Case]]:
-    for at, talk in enumerate(data.talks):
-        for case in talk.cases:
-            yield at, talk, case
-
-
 def _pick_other(data: Data, at: int, dice: Random) -> Talk | None:
     """Some other talk, to ask the same question of."""
     if len(data.talks) < 2:
         return None
     return data.talks[(at + 1 + dice.randrange(len(data.talks) - 1)) % len(data.talks)]
-
-
-def _batches(talks: list[Talk], tenant: str) -> Iterator[list[Record]]:
-    waiting: list[Record] = []
-    for talk in talks:
-        waiting += talk.records(tenant)
-        while len(waiting) >= _BATCH:
-            yield waiting[:_BATCH]
-            waiting = waiting[_BATCH:]
-    if waiting:
-        yield waiting
 
 
 # What many answers come to.

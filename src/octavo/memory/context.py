@@ -4,6 +4,7 @@ Each part has a share of the budget, and what one part leaves is given to the ot
 last turns, then to the profile. No line is said twice, nor a fact beside the sentence it was made from.
 """
 
+import asyncio
 import functools
 import re
 from collections import Counter
@@ -13,13 +14,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from octavo.chat.messages import MESSAGES, SUMMARIES
 from octavo.errors import InvalidQuery
-from octavo.kernel.model import Record, check_count
+from octavo.kernel.model import Query, Record, Scope, check_count
+from octavo.kernel.ports import read_page
 from octavo.kernel.text import content
 from octavo.layers.reasons import is_chinese
 from octavo.layers.records import LASTING_TOPICS, topic_in
-from octavo.memory.searching import SOURCE_OF, Seen
-from octavo.search.hits import Context, Source, fence_for, fit_line, one_line
+from octavo.memory.searching import SOURCE_OF, Moment, Seen, dedupe, with_neighbours
+from octavo.search.hits import Context, Recalled, Source, fence_for, fit_line, one_line
 
 Part: TypeAlias = Literal["profile", "summary", "recent", "found"]
 Language: TypeAlias = Literal["en", "zh"]
@@ -51,6 +54,34 @@ _OPENING = re.compile(
     rf"^(?P<fence>`{{3,64}})memory\n(?:{'|'.join(re.escape(words['head']) for words in _WORDS.values())})\n",
     re.MULTILINE,
 )
+
+
+_RECENT, _LASTING, _FOUND = 30, 200, 30  # records of each part that are looked at
+_PART_BYTES = 2**18  # of each of them
+
+
+async def read_parts(
+    then: Moment, query: str, owner: Scope, talk: Scope
+) -> tuple[dict[Part, Sequence[Record]], Recalled]:
+    """What there is of each part: about the owner, of the session that is talked in, and what answers the question."""
+    found, profile, summary, recent = await asyncio.gather(
+        then.recall.answer(query, then.asked, _FOUND, terms=True, max_bytes=_PART_BYTES),
+        _newest(then, "profile", owner, _LASTING),
+        _newest(then, SUMMARIES, talk, 1),
+        _newest(then, MESSAGES, talk, _RECENT),
+    )
+    beside = await with_neighbours(then.recall.store, dedupe(found), profile, then.at)
+    parts: dict[Part, Sequence[Record]] = {
+        "profile": order_profile(profile),
+        "summary": summary,
+        "recent": recent,
+    }
+    return {**parts, "found": beside}, found
+
+
+async def _newest(then: Moment, collection: str, scope: Scope, limit: int) -> list[Record]:
+    query = Query(collection=collection, scope=scope, alive_at=then.at, newest_first=True, limit=limit)
+    return (await read_page(then.recall.store, query, _PART_BYTES))[0]
 
 
 class ContextLine(msgspec.Struct, frozen=True):

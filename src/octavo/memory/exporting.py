@@ -17,7 +17,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import content
 from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress
 from octavo.transfer.files import FORMAT, End, Header, export
-from octavo.util.file_modes import open_file
+from octavo.util.disk import open_file
 
 #: What is made anew from the rest, or belongs to nobody who could ask for it. Digests of what was rejected say nothing elsewhere.
 _LEFT_OUT = ("vectors", "pending", "keys", "owners")

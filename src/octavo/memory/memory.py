@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from octavo import erasing
-from octavo.chat.messages import MESSAGES, SUMMARIES, Role, to_record
+from octavo.chat.messages import Role, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
 from octavo.errors import ConfigError, StoreClosed
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Cursor, Query, Record, Scope
-from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_ops
-from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.kernel.text import content
+from octavo.kernel.model import Add, Cursor
+from octavo.kernel.ports import Embedder, Store, WriteStatus, write_ops
+from octavo.kernel.text import content, estimate_tokens
 from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
-from octavo.layers.reading import LATEST
 from octavo.layers.records import COLLECTIONS, memory_of
 from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page, Undone
 from octavo.memory import context as contexts
@@ -29,12 +27,10 @@ from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import (
     SOURCE_OF,
     SOURCES,
-    StoreAsOf,
+    Moment,
     Whose,
     check_limit,
-    dedupe,
     search,
-    with_neighbours,
 )
 from octavo.memory.undoing import UndoMany
 from octavo.search.hits import Context, Hits
@@ -47,8 +43,6 @@ if TYPE_CHECKING:
 
 #: The settings of this folder, which the commands read too.
 CONFIG = Path("config/memory.yaml")
-_RECENT, _PROFILE, _FOUND = 30, 200, 30  # records of each part of a context that are looked at
-_PART_BYTES = 2**18  # of each of them
 _QUICK = 2**16  # characters of a context that is made without a thread
 
 
@@ -281,10 +275,8 @@ class AsyncMemory:
         what the answer would have been at that moment.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id, everyone)
-        at = _moment(as_of)
-        asked = whose.queries(at or now(), sources, since, until, metadata)
-        store = await self._store_at(at, asked)
-        return await search(self._make_recall(store, at), query, asked, limit, max_bytes)
+        then = await Moment.of(self._recall, as_of, whose, sources, since, until, metadata)
+        return await search(then.recall, query, then.asked, limit, max_bytes)
 
     async def context(
         self,
@@ -305,35 +297,15 @@ class AsyncMemory:
         that moment.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
-        at = _moment(as_of)
-        asked = whose.queries(at or now())
-        store = await self._store_at(at, asked)
+        then = await Moment.of(self._recall, as_of, whose)
         talk = Whose(self.layers.tenant, user_id, agent_id, session_id).talk
-        found, profile, summary, recent = await asyncio.gather(
-            self._make_recall(store, at).answer(query, asked, _FOUND, terms=True, max_bytes=_PART_BYTES),
-            _newest(store, "profile", whose.owner_scope, at or now(), _PROFILE),
-            _newest(store, SUMMARIES, talk, at or now(), 1),
-            _newest(store, MESSAGES, talk, at or now(), _RECENT),
-        )
-        language = contexts.language_of([query, *(message.text for message in recent)])
-        parts: dict[contexts.Part, Sequence[Record]] = {
-            "profile": contexts.order_profile(profile),
-            "summary": summary,
-            "recent": recent,
-            "found": await with_neighbours(store, dedupe(found), profile, at or now()),
-        }
+        parts, found = await contexts.read_parts(then, query, whose.owner_scope, talk)
+        language = contexts.language_of([query, *(message.text for message in parts["recent"])])
         if sum(len(content(one.text, one.data)) for records in parts.values() for one in records) < _QUICK:
             block = contexts.build(parts, language, max_tokens, count, shown)
         else:  # where a long text must be cut is found by counting it again and again
             block = await asyncio.to_thread(contexts.build, parts, language, max_tokens, count, shown)
         return msgspec.structs.replace(block, probably_absent=found.probably_absent)
-
-    async def _store_at(self, at: datetime | None, asked: Sequence[Query]) -> Store:
-        """The store as it is, or was at that moment."""
-        return self.store if at is None else await StoreAsOf.of(self.store, at, asked)
-
-    def _make_recall(self, store: Store, at: datetime | None) -> Recall:
-        return self._recall if at is None else Recall(store, lambda: at)
 
     # --- looking
 
@@ -358,14 +330,13 @@ class AsyncMemory:
         """
         check_limit(limit)
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
-        at = _moment(as_of)
+        then = await Moment.of(self._recall, as_of, whose, ["facts"], None, None, metadata)
         asked = [
             msgspec.structs.replace(query, newest_first=True, limit=limit + 1, after=after)
-            for query in whose.queries(at or now(), ["facts"], metadata=metadata)
+            for query in then.asked
             if query.collection in COLLECTIONS.values()
         ]
-        store = await self._store_at(at, asked)
-        pages = await asyncio.gather(*map(store.find, asked))
+        pages = await asyncio.gather(*map(then.recall.store.find, asked))
         found = sorted((record for page in pages for record in page), key=lambda r: r.rank, reverse=True)
         more = len(found) > limit > 0
         return Page(map(memory_of, found[:limit]), found[limit - 1].cursor if more else None)
@@ -427,16 +398,6 @@ async def remember(memory: AsyncMemory, text: str, **owner: Any) -> Added:
     if added.memories or added.status != "stored" or added.note:
         return added
     return await memory.add(text, infer=False, **owner)
-
-
-async def _newest(store: Store, collection: str, scope: Scope, at: datetime, limit: int) -> list[Record]:
-    query = Query(collection=collection, scope=scope, alive_at=at, newest_first=True, limit=limit)
-    return (await read_page(store, query, _PART_BYTES))[0]
-
-
-def _moment(as_of: datetime | None) -> datetime | None:
-    at = checking.moment("as_of", as_of)
-    return None if at is None else min(at, LATEST)
 
 
 class Memory:

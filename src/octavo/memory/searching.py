@@ -5,19 +5,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, Self, cast
 
 import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.codec import check_name
+from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, check_count, exact_scope
 from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.text import content
 from octavo.layers import checking
-from octavo.layers.reading import records_as_of
+from octavo.layers.reading import LATEST, records_as_of
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import DEFAULT_USER
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
@@ -348,3 +349,21 @@ class StoreAsOf(Wrap):
     def _did_exist(self, query: Query, found: Record | Head) -> bool:
         changed_at = found.updated_at or found.created_at
         return query.collection not in _REWRITTEN or changed_at <= self._at
+
+
+class Moment(NamedTuple):
+    """Somebody's memory at one moment: what finds in the store as it is or was, when that is, and what is asked."""
+
+    recall: Recall
+    at: datetime
+    asked: Sequence[Query]
+
+    @classmethod
+    async def of(cls, recall: Recall, as_of: datetime | None, whose: Whose, *filters: Any) -> Self:
+        """The memory as it is, or was at that moment."""
+        at = checking.moment("as_of", as_of)
+        at = None if at is None else min(at, LATEST)
+        asked = whose.queries(at or now(), *filters)
+        if at is None:
+            return cls(recall, now(), asked)
+        return cls(Recall(await StoreAsOf.of(recall.store, at, asked), lambda: at), at, asked)

@@ -12,14 +12,13 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
-from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
-from octavo.models.languages import Languages
+from octavo.kernel.text import pluralize
+from octavo.models.checks import Languages, NamedEmbedder, check_texts, check_vectors
 from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 from octavo.util.user_code import call_function, translate_errors
-from octavo.util.words import pluralize
 
 #: What stands before the colon of a spec → the class it opens.
 SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({

@@ -3,25 +3,28 @@
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.checks import (
+    Languages,
     NamedEmbedder,
     batches,
     check_positive,
     check_texts,
     check_vectors,
     cut,
+    prefix_mark,
+    prefixes_of,
     tokens_at_most,
 )
-from octavo.models.languages import Languages, prefix_mark, prefixes_of
-from octavo.util.extras import import_extra, require_extra
 from octavo.util.secrets import mask_passwords
 from octavo.util.sync import import_aside
+from octavo.util.system import import_extra, require_extra
 from octavo.util.user_code import translate_errors
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
@@ -103,25 +106,35 @@ class OpenAIServer:
         if self.closed:
             raise ModelError(f"{name} was closed; make another")
         await import_aside("openai")
-        try:
+        with self.errors(f"{name} failed"):
             answer = await self.client().chat.completions.create(**request)
-        except self.package.OpenAIError as error:
-            refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
-            told = self._describe(name, error)
-            raise (RequestRefused if refused else ModelError)(told) from self.mask(error)
-        except (ValueError, TypeError) as error:  # an answer that is no JSON, or an option that nobody knows
-            raise ModelError(self._describe(name, error)) from error
         choices = getattr(answer, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
             raise ModelError(f"{name} answered without a message: {self.mask_key(repr(answer))[:200]}")
         return choices[0]
 
-    def _describe(self, name: str, error: Exception) -> str:
+    @contextmanager
+    def errors(self, failed: str) -> Iterator[None]:
+        """Whatever goes wrong inside is a ModelError that says what failed."""
+        with translate_errors(failed):
+            try:
+                yield
+            except self.package.OpenAIError as error:
+                refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
+                told = self._describe(failed, error)
+                raise (RequestRefused if refused else ModelError)(told) from self.mask(error)
+            except (
+                ValueError,
+                TypeError,
+            ) as error:  # an answer that is no JSON, or an option that nobody knows
+                raise ModelError(self._describe(failed, error)) from error
+
+    def _describe(self, failed: str, error: Exception) -> str:
         """What went wrong in a few words, without key and password."""
         told = self.mask_key(" ".join(str(error).split()))
         own = getattr(self.client(), "api_key", None)  # of a client that was handed in
         secrets = [self.base_url or "", f"?api_key={own}" if isinstance(own, str) else ""]
-        return f"{name} failed: {type(error).__name__}: {mask_passwords(told, filter(None, secrets))[:500]}"
+        return f"{failed}: {type(error).__name__}: {mask_passwords(told, filter(None, secrets))[:500]}"
 
     async def close(self) -> None:
         """Close the client, unless it was handed in; a second call does nothing."""
@@ -214,14 +227,9 @@ class OpenAIEmbedder(NamedEmbedder):
         await import_aside("openai")
         client = server.client()
         wanted = {} if self._dimensions is None else {"dimensions": self._dimensions}
-        failed = f"the model {self._name!r} at {server.where} failed"
-        with translate_errors(failed):
+        with server.errors(f"the model {self._name!r} at {server.where} failed"):
             async with turns:
-                try:
-                    answer = await client.embeddings.create(model=self._model, input=texts, **wanted)
-                except server.package.OpenAIError as error:
-                    said = server.mask_key(str(error))[:500]
-                    raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask(error)
+                answer = await client.embeddings.create(model=self._model, input=texts, **wanted)
             # In a thread: a hundred vectors take longer to check than the event loop should stand still.
             rows = _sort_embeddings(answer.data)
             found = await asyncio.to_thread(check_vectors, rows, len(texts), self._answered)

@@ -14,11 +14,10 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.models.checks import Model, batches, check_texts, tokens_at_most
-from octavo.models.folder import FolderModel
+from octavo.models.local import FolderModel
 from octavo.models.openai_server import OpenAIServer
-from octavo.util.extras import import_extra, require_extra
 from octavo.util.sync import import_aside
-from octavo.util.user_code import translate_errors
+from octavo.util.system import import_extra, require_extra
 
 _MOST_CHARACTERS = 2000  # of a text: most models read 512 tokens of question and text together
 _BATCH, _BATCH_TOKENS = 16, 4096
@@ -68,12 +67,8 @@ class ServerReranker:
         await import_aside("openai")
         body = {"model": self._model, "query": given[0], "documents": given[1:], "top_n": len(texts)}
         failed = f"the re-ranker {self.name!r} at {server.where} failed"
-        with translate_errors(failed):
-            try:
-                answer = await server.client().post("/rerank", cast_to=object, body=body)
-            except server.package.OpenAIError as error:
-                said = server.mask_key(str(error))[:500]
-                raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask(error)
+        with server.errors(failed):
+            answer = await server.client().post("/rerank", cast_to=object, body=body)
         return _scores_of(answer, len(texts), failed)
 
     async def close(self) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from octavo.kernel.model import Record, check_count
-from octavo.kernel.text import content
-from octavo.util.patterns import lazy_pattern
+from octavo.kernel.text import content, lazy_pattern
 
 #: Below this presence, less than one in twenty answerable questions is said to have no answer; and half of those that
 #: have none, with an embedder more (`octavo bench recall` measures both).

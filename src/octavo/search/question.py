@@ -12,11 +12,10 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.dates import DayRange, relative_spans, spans
 from octavo.kernel.terms.english import STOP_WORDS
-from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.terms import simplify, terms
 from octavo.kernel.terms.topics import topics
-from octavo.kernel.terms.traditional import simplify
+from octavo.kernel.text import lazy_pattern
 from octavo.search.subject import asks_own, persons_in
-from octavo.util.patterns import lazy_pattern
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 4000

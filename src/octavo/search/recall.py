@@ -16,9 +16,8 @@ from octavo.kernel.ports import Reranks, Store, count_fitting, list_heads
 from octavo.kernel.terms import is_topic, topics
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import index_terms, index_text
-from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import topic_name
-from octavo.kernel.text import content
+from octavo.kernel.text import content, estimate_tokens
 from octavo.search import subject
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced

@@ -12,10 +12,9 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.dates import MONTH_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.english import STOP_WORDS
-from octavo.kernel.terms.terms import is_unspaced, terms
+from octavo.kernel.terms.terms import is_unspaced, simplify, terms
 from octavo.kernel.terms.topics import SURNAMES, says_topic, topics
-from octavo.kernel.terms.traditional import simplify
-from octavo.util.patterns import lazy_pattern
+from octavo.kernel.text import lazy_pattern
 
 OWN, OTHER, UNKNOWN = 1, -1, 0
 

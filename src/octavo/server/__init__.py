@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.errors import ConfigError
-from octavo.util.extras import missing_packages
+from octavo.util.system import missing_packages
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

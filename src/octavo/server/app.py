@@ -26,10 +26,9 @@ from octavo.layers import LayeredMemory
 from octavo.memory.retention import RetentionSweep
 from octavo.server.access import MCP, Cors, Door
 from octavo.server.gate import CALLER, GONE, REQUEST_ID, AsPage, Gate, render
-from octavo.server.logs import Secrets
 from octavo.server.metrics import Metrics, answer_metrics
 from octavo.server.openapi import docs_page, document
-from octavo.server.problems import problem, refusal, sentence
+from octavo.server.problems import Secrets, problem, refusal, sentence
 from octavo.server.routes import batch, events, mem0, memories, upkeep, users
 from octavo.server.routes.mcp import McpEndpoint
 from octavo.service.health import Health

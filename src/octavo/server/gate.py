@@ -16,9 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.server.access import OPEN, SIGN_IN, Caller, Door, is_console, is_open
-from octavo.server.logs import Secrets, access_log, mask_keys
 from octavo.server.metrics import METHODS, Metrics
-from octavo.server.problems import problem, refusal
+from octavo.server.problems import Secrets, access_log, mask_keys, problem, refusal
 from octavo.util.tracing import current_ids, is_tracing, request_span, span
 
 CALLER = "octavo.caller"

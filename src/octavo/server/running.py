@@ -34,8 +34,7 @@ from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.server import create_app
 from octavo.server.app import add_sample
-from octavo.server.logs import Secrets, write_logs
-from octavo.server.problems import Problem
+from octavo.server.problems import Problem, Secrets, write_logs
 from octavo.util.system import POSIX, import_optional
 from octavo.util.tracing import export_spans, flush_spans
 

@@ -24,8 +24,7 @@ from octavo.service.records import (
     user_of,
 )
 from octavo.service.service import MemoryService
-from octavo.util.attributes import Fixed
-from octavo.util.user_code import call_function, catch_error
+from octavo.util.user_code import Fixed, call_function, catch_error
 
 log = logging.getLogger("octavo.core")
 

@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 
-from octavo.kernel.codec import StoredRecord, seal
+from octavo.kernel.codec import seal
 from octavo.kernel.model import Change, Record
+from octavo.kernel.shapes import StoredRecord
 from octavo.util.cache import Cache, size_of
 
 _MOST_BYTES = 4 * 2**20  # of one session: one that says much must not push out all others

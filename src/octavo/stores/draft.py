@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, seal
 from octavo.kernel.model import Change, Query, Record, Remove, check_expected
+from octavo.kernel.shapes import StoredRecord
 
 Key: TypeAlias = tuple[str, str]
 

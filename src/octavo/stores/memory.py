@@ -10,9 +10,10 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.kernel.codec import Prepared, StoredRecord
+from octavo.kernel.codec import Prepared
 from octavo.kernel.model import Head, NameCount, Query, Rank, Record, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.shapes import StoredRecord
 from octavo.kernel.terms.matches import (
     COMMON,
     ENOUGH,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from sortedcontainers import SortedList, SortedSet
 
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
+from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import NameCount, Query, Rank, Scope, ScopePart, Tally
+from octavo.kernel.shapes import StoredRecord
 from octavo.kernel.text import fold
 from octavo.stores.draft import Key, Lookup, draft_effects
 

@@ -14,7 +14,7 @@ from octavo.kernel.model import START, Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import spell
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.disk import make_folder, open_file
 
 PAGE_BYTES = 8 * 1024 * 1024
 FIRST_PAGE = 100  # before the size of a collection's records is known, a thousand could fill the memory

@@ -17,7 +17,7 @@ from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record, seal
 from octavo.kernel.model import Add, Record, Scope
 from octavo.kernel.ports import Store
-from octavo.kernel.text import escape_json_controls, spell
+from octavo.kernel.text import escape_json_controls, pluralize, spell
 from octavo.transfer.copying import (
     PAGE_BYTES,
     CopiedRecords,
@@ -28,10 +28,8 @@ from octavo.transfer.copying import (
     check_size,
     move,
 )
-from octavo.util.disk import sync_folder
-from octavo.util.file_modes import keep_mode, open_file
+from octavo.util.disk import keep_mode, open_file, sync_folder
 from octavo.util.system import POSIX, lock_file
-from octavo.util.words import pluralize
 
 FORMAT = 1
 #: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 
 #: Upper bounds of a histogram, in seconds: from what memory answers to what a caller gives up on.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

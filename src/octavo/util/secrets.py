@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.disk import make_folder, open_file
 
 #: Where the key is unless told: beside the queue.
 KEY_FILE = Path("octavo_queue/digest.key")

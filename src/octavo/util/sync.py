@@ -264,7 +264,10 @@ class Twins:
             twin = f"a{verb}"
             if not all(inspect.isfunction(getattr(cls, name, None)) for name in (verb, twin)):
                 continue
-            plain, awaited = (_find_definition(cls, name) for name in (verb, twin))
+            # Where in the `__mro__` each is defined first; 0 is the class itself.
+            plain, awaited = (
+                next(at for at, base in enumerate(cls.__mro__) if name in vars(base)) for name in (verb, twin)
+            )
             # Of the very method that is written: through `self`, each of the two would end up in the other.
             if plain < awaited:
                 setattr(cls, twin, as_async(getattr(cls, verb)))
@@ -309,11 +312,6 @@ def as_async(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, 
         return await self._run_in_thread(functools.partial(method, self, *args, **kwargs))
 
     return _rename(awaited, f"a{method.__name__}")
-
-
-def _find_definition(cls: type, name: str) -> int:
-    """The place in the class's `__mro__` of the first class that defines an attribute; 0 is the class itself."""
-    return next(at for at, base in enumerate(cls.__mro__) if name in vars(base))
 
 
 def _rename(function: T, name: str) -> T:

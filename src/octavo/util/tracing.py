@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from octavo.errors import ConfigError
-from octavo.util.extras import missing_packages
+from octavo.util.system import missing_packages
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider

@@ -20,7 +20,7 @@ from octavo.kernel.ids import short_name
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.stores.sql.urls import check_prefix, parse
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import make_folder
 from octavo.vectors.base import BaseIndex, mismatch, round_score, trust_nearest
 
 T = TypeVar("T")

@@ -75,14 +75,9 @@ def _begin(work: Coroutine[Any, Any, T], kept: set[asyncio.Task[Any]]) -> asynci
     task = asyncio.get_running_loop().create_task(work)
     kept.add(task)  # the event loop itself holds tasks only weakly
     task.add_done_callback(kept.discard)
-    task.add_done_callback(_read_outcome)
+    # The outcome is looked at, or Python would complain of one that nobody waited for.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
     return task
-
-
-def _read_outcome(task: asyncio.Task[Any]) -> None:
-    """Look at the outcome, or Python would complain of one that nobody waited for."""
-    if not task.cancelled():
-        task.exception()
 
 
 def outcome_of(task: asyncio.Task[Any]) -> BaseException | None:

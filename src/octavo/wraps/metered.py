@@ -106,7 +106,9 @@ class Metered(Wrap):
 async def _trace(verb: str, asked: Any, work: Awaitable[T]) -> T:
     with _verb_span(verb, asked) as seen:
         answer = await work
-        _describe_answer(seen, answer)
+        seen.set("gen_ai.memory.record.count", _records_in(answer))
+        if isinstance(answer, Written):
+            seen.set("octavo.write.status", answer.status)
     return answer
 
 
@@ -190,13 +192,6 @@ def _collections(op: Any) -> Iterator[str]:
         )
     elif isinstance(op, Change | Remove) and isinstance(op.query.collection, str):
         yield op.query.collection
-
-
-def _describe_answer(seen: Span, answer: Any) -> None:
-    """Say how many records it was about, and what became of a write."""
-    seen.set("gen_ai.memory.record.count", _records_in(answer))
-    if isinstance(answer, Written):
-        seen.set("octavo.write.status", answer.status)
 
 
 def _records_in(answer: Any) -> int:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from octavo.kernel.terms.dates import festival_day
 from octavo.layers.rules import RuleExtractor
-from octavo.layers.rules.festivals import festival_day
 from octavo.layers.rules.moments import times
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)  # a Thursday

@@ -14,9 +14,8 @@ from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import stem, stem_start
-from octavo.kernel.terms.terms import terms
-from octavo.kernel.terms.traditional import simplify
-from octavo.util.patterns import lazy_pattern
+from octavo.kernel.terms.terms import simplify, terms
+from octavo.kernel.text import lazy_pattern
 
 _NOT = lazy_pattern(r"\b(can|do|does|did|is|was|could|would|have|has) not\b")
 # "shes at the bank", "cant stand it", as people type them

@@ -1,7 +1,6 @@
 """The facts of a Chinese sentence: clause by clause, each with the subject it speaks of."""
 
 import re
-from functools import lru_cache
 from typing import ClassVar
 
 from octavo.layers.rules.chinese_events import (
@@ -10,6 +9,8 @@ from octavo.layers.rules.chinese_events import (
     matters_to_owner,
     names_another,
     only_happens,
+    owner_patterns,
+    said_category,
 )
 from octavo.layers.rules.clauses import (
     DEEPEST,
@@ -22,7 +23,6 @@ from octavo.layers.rules.facts import (
     OF_LIFE,
     YES,
     StatedFact,
-    category_of,
     is_personal,
     plain,
 )
@@ -234,7 +234,7 @@ class ChineseReader(ClauseReader):
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
         trait = re.search("这个?人", clause[subject.start : subject.said])  # 我这人认死理
-        category = "education" if studying else "personality" if trait else _category(said)
+        category = "education" if studying else "personality" if trait else said_category(said)
         if last and last.category == "ability" and self._is_topic(clause):
             category = "ability"  # 我会写后端，前端一窍不通
         if last and now and (last.category == "career" or quitting):
@@ -326,7 +326,7 @@ class ChineseReader(ClauseReader):
         owns = subject.owner or self._for_years(clause)
         if owns and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
-            return self.stated(_category(said), clause, subject, f"says:{plain(said)}")
+            return self.stated(said_category(said), clause, subject, f"says:{plain(said)}")
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         if category == "conversation" and ahead:
             category = "meeting"  # 后天跟供应商谈价格
@@ -372,7 +372,7 @@ class ChineseReader(ClauseReader):
             said = self.skipped(clause, end, CHINESE.ADVERB, timed=True)
             return ClauseSubject(owner, at, written, said, kin=kin, possessive=own)
 
-        people, close, owner = _owner_patterns(
+        people, close, owner = owner_patterns(
             self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
         )
         if match := people.match(clause, at):
@@ -428,28 +428,3 @@ class ChineseReader(ClauseReader):
             return f"{head}{name}的{self.in_third_person(re.sub('^我们?家?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
         return self.in_third_person(head).replace(name * 2, name) + self.in_third_person(tail)
-
-
-def _category(said: str) -> str:
-    """The category of what the owner says of themselves; 我牙医姓冯 names a trade, and not the owner's."""
-    if CHINESE.OF_ANOTHER.match(said):
-        return "preference"
-    return "education" if CHINESE.BARE_EDUCATION.search(said) else category_of(said)
-
-
-@lru_cache(maxsize=16)
-def _owner_patterns(
-    owner_type: OwnerType, narrated: bool, pronoun: bool
-) -> tuple["re.Pattern[str]", "re.Pattern[str]", "re.Pattern[str]"]:
-    """The patterns of the owner's people, of those close to the owner, and of the owner."""
-    kind = "AGENT" if owner_type == "agent" else "NARRATED" if narrated else "SPOKEN"
-    words = getattr(CHINESE, f"OWNER_{kind}").pattern
-    words = f"(?:{words}|他(?!们)|她(?!们))" if pronoun else f"(?:{words})"
-    self_ = CHINESE.SELF.pattern
-    return (
-        re.compile(
-            rf"{words}{self_}(?:家)?的?(?:(?:双胞胎|孪生|[大小老二三四堂表干亲前太])?{CHINESE.RELATIONS.pattern}|老[大二三幺](?=[是叫在上刚今])|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
-        ),
-        re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
-        re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
-    )

@@ -1,9 +1,11 @@
-"""What a Chinese clause says to happen: which kind of event it is, if any."""
+"""What a Chinese clause speaks of: which kind of event it is, if any, which category else, and whom it names."""
 
 import re
+from functools import lru_cache
 
-from octavo.layers.rules.facts import CHINESE, COMMON, OF_LIFE, is_personal
+from octavo.layers.rules.facts import CHINESE, COMMON, OF_LIFE, category_of, is_personal
 from octavo.layers.rules.moments import When
+from octavo.layers.values import OwnerType
 
 
 def at_any(found: tuple[When, ...], said: str) -> bool:
@@ -73,3 +75,28 @@ def names_another(said: str, timed: bool) -> bool:
         return False
     category = event_category(said, timed=timed, sure=False)
     return category in (None, "other") and not CHINESE.WEATHER.search(said)
+
+
+def said_category(said: str) -> str:
+    """The category of what the owner says of themselves; 我牙医姓冯 names a trade, and not the owner's."""
+    if CHINESE.OF_ANOTHER.match(said):
+        return "preference"
+    return "education" if CHINESE.BARE_EDUCATION.search(said) else category_of(said)
+
+
+@lru_cache(maxsize=16)
+def owner_patterns(
+    owner_type: OwnerType, narrated: bool, pronoun: bool
+) -> tuple["re.Pattern[str]", "re.Pattern[str]", "re.Pattern[str]"]:
+    """The patterns of the owner's people, of those close to the owner, and of the owner."""
+    kind = "AGENT" if owner_type == "agent" else "NARRATED" if narrated else "SPOKEN"
+    words = getattr(CHINESE, f"OWNER_{kind}").pattern
+    words = f"(?:{words}|他(?!们)|她(?!们))" if pronoun else f"(?:{words})"
+    self_ = CHINESE.SELF.pattern
+    return (
+        re.compile(
+            rf"{words}{self_}(?:家)?的?(?:(?:双胞胎|孪生|[大小老二三四堂表干亲前太])?{CHINESE.RELATIONS.pattern}|老[大二三幺](?=[是叫在上刚今])|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
+        ),
+        re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
+        re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
+    )

@@ -6,9 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
-from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.terms import simplify, terms
 from octavo.kernel.terms.topics import topics
-from octavo.kernel.terms.traditional import simplify
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, StatedFact, has_han, words
 from octavo.layers.rules.reading import KnownFact, KnownFacts
 

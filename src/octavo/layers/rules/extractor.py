@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
-from octavo.kernel.terms.traditional import simplify
+from octavo.kernel.terms.terms import simplify
 from octavo.layers import reasons
 from octavo.layers.records import topic_of
 from octavo.layers.rules.endings import describe_ended, find_ended

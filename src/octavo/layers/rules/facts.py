@@ -13,6 +13,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from octavo.kernel.terms.dates import (
+    FESTIVAL_NAMES,
     MONTH_NAMES,
     NUMBER_NAMES,
     ORDINAL_NAMES,
@@ -22,10 +23,8 @@ from octavo.kernel.terms.dates import (
 from octavo.kernel.terms.english import STOP_WORDS, stem
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topic_name, topics
-from octavo.kernel.text import fold
-from octavo.layers.rules.festivals import FESTIVAL_NAMES
+from octavo.kernel.text import fold, lazy_pattern
 from octavo.layers.values import Layer
-from octavo.util.patterns import lazy_pattern
 
 #: What people tell of themselves only, what they mostly tell of themselves, and what they have.
 PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language", "skills"})  # fmt: skip

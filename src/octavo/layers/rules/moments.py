@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.terms.dates import (
+    FESTIVAL_NAMES,
     NUMBER_NAMES,
     UNITS,
     WEEKDAY_NAMES,
@@ -15,15 +16,16 @@ from octavo.kernel.terms.dates import (
     DayRange,
     calendar_span,
     days,
+    festival_day,
     in_digits,
     last_weekday,
+    lunar_day,
     relative_spans,
     small_number,
     spans_of_day,
 )
+from octavo.kernel.text import lazy_pattern
 from octavo.layers.rules.facts import COMMON
-from octavo.layers.rules.festivals import FESTIVAL_NAMES, festival_day, lunar_day
-from octavo.util.patterns import lazy_pattern
 
 _HOURS = {part: int(hour) for part, hour in COMMON.pairs("HOURS").items()}
 _LATER_HALF = frozenset(COMMON.words["LATER_HALF"])

@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from octavo.kernel.terms.english import stem
-from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.terms import restore, simplify, terms
 from octavo.kernel.terms.topics import topics
-from octavo.kernel.terms.traditional import restore, simplify
 from octavo.layers.records import topic_of
 from octavo.layers.rules import learned
 from octavo.layers.rules.chinese import ChineseReader, read_chinese

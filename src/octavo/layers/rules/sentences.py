@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from octavo.kernel.text import lazy_pattern
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH
 from octavo.layers.values import OwnerType
-from octavo.util.patterns import lazy_pattern
 
 MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made

@@ -22,9 +22,8 @@ from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store
 from octavo.layers import LayeredMemory
 from octavo.measure import open_measured
-from octavo.measure.bm25 import BM25
 from octavo.measure.formats import COLLECTION as MESSAGES
-from octavo.measure.metrics import mean
+from octavo.measure.metrics import BM25, mean
 from octavo.search.recall import Recall
 from octavo.wraps import Indexed
 

@@ -19,7 +19,7 @@ from octavo.config import local_path, shown_settings
 from octavo.erasing import certificates
 from octavo.errors import NotFound, OctavoError, StoreClosed
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Op, Query, Scope, Tally
+from octavo.kernel.model import Add, Query, Scope, Tally
 from octavo.kernel.ports import Describes, ListsNames, Store, list_heads
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import ACCESS, Access
@@ -194,7 +194,7 @@ async def show_reliability(page: ConsoleRequest) -> Response:
         health=await held.health(),
         queue=None if journal is None else journal.status(),
         spool=None if journal is None else await asyncio.to_thread(inspect, journal.status().directory),
-        letters=[(each, _does(each)) for each in dead if _is_of(each, page.tenant)],
+        letters=[each for each in dead if _is_of(each, page.tenant)],
         erased=erased[::-1][:_ERASURES],
         retention=shown_settings(held.settings)["retention"],
     )
@@ -222,21 +222,8 @@ async def settle_letter(page: ConsoleRequest) -> Response:
 
 
 def _is_of(letter: DeadLetter, tenant: str) -> bool:
-    return all(name == tenant for op in letter.ops for name in _tenants(op))
-
-
-def _tenants(op: Op) -> list[str]:
-    return [each.scope.tenant for each in op.records] if isinstance(op, Add) else [op.query.scope.tenant]
-
-
-def _does(letter: DeadLetter) -> str:
-    """What a write would do, in a few words."""
-    said = []
-    for op in letter.ops:
-        where = {each.collection for each in op.records} if isinstance(op, Add) else {op.query.collection}
-        count = f" {len(op.records)}" if isinstance(op, Add) else ""
-        said.append(f"{type(op).__name__.lower()}{count} {', '.join(sorted(where))}")
-    return "; ".join(said)
+    about = [one for op in letter.ops for one in (op.records if isinstance(op, Add) else [op.query])]
+    return all(one.scope.tenant == tenant for one in about)
 
 
 # --- documents

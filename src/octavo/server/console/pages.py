@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import Scope
 
-from octavo.kernel.terms.traditional import simplify
+from octavo.kernel.terms.terms import simplify
 from octavo.kernel.text import escape_controls, spell
 from octavo.keys import ACCESS
 from octavo.server.access import BROWSER_COOKIE, CONSOLE, Caller, Signing, needed_access

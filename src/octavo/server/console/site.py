@@ -9,7 +9,7 @@ from starlette.routing import Match, Route
 
 from octavo.kernel.ids import now
 from octavo.server.access import CONSOLE, SIGN_IN_COOKIE, SIGN_IN_LASTS
-from octavo.server.console import asking, memories, operating, people, sessions
+from octavo.server.console import memories, operating, people, sessions
 from octavo.server.console.pages import LANGUAGE, ConsoleRequest, Pages
 
 pages = Pages()
@@ -29,7 +29,7 @@ def routes() -> list[Route]:
     """The routes of all pages, in the order in which they are matched."""
     first = Route("/", lambda request: RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}"))
     views: Sequence[Pages] = (
-        operating.pages, people.pages, memories.pages, asking.pages, sessions.pages, pages
+        operating.pages, people.pages, memories.pages, sessions.pages, pages
     )  # fmt: skip
     return [first, *(route for each in views for route in each)]
 

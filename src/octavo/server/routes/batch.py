@@ -12,9 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Scope
 
 from octavo.client.answers import BatchAnswer, Batched
-from octavo.server.answers import answer
 from octavo.server.gate import BATCHED, REQUEST_ID
-from octavo.server.openapi import Routes
+from octavo.server.openapi import Routes, answer
 from octavo.server.problems import Problem
 from octavo.server.requests import Batch, BatchedRequest
 from octavo.server.routing import Admitted, refuse_request

@@ -11,8 +11,7 @@ from octavo.client.answers import Session
 from octavo.errors import Conflict
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, list_heads
-from octavo.server.answers import EventList, SessionList, TurnList, answer
-from octavo.server.openapi import Routes
+from octavo.server.openapi import EventList, Routes, SessionList, TurnList, answer
 from octavo.server.requests import After, AfterSession, Limit, Name, NewEvent, PathName, SessionCursor, token
 from octavo.server.routing import Admitted
 from octavo.service.records import (

@@ -10,8 +10,8 @@ from octavo.config import Settings
 from octavo.mcp import ToolCaller
 from octavo.server.problems import problem
 from octavo.server.routing import Admitted, check_values
-from octavo.util.extras import missing_packages
 from octavo.util.sync import let_others
+from octavo.util.system import missing_packages
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -22,8 +22,7 @@ from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Fact, OwnerType
 from octavo.memory import AsyncMemory
 from octavo.memory.searching import Whose
-from octavo.server.answers import answer
-from octavo.server.openapi import Routes
+from octavo.server.openapi import Routes, answer
 from octavo.server.requests import Name, PathName
 from octavo.server.routes.mem0_values import (
     EVENTS,

@@ -10,8 +10,7 @@ from msgspec.structs import asdict, replace
 from octavo.client.answers import Answers, FoundMemory, MemoryWithHistory, Remembered, SearchAnswer
 from octavo.layers.values import Action, Fact, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context
-from octavo.server.answers import Allowed, AutoExtracted, LogList, MemoryList, answer
-from octavo.server.openapi import Routes
+from octavo.server.openapi import Allowed, AutoExtracted, LogList, MemoryList, Routes, answer
 from octavo.server.requests import (
     MAX_LIMIT,
     MAX_PROFILE,

@@ -9,8 +9,7 @@ from octavo.client.answers import Configuration, Counted, Health, Replayed, Stat
 from octavo.config import shown_settings
 from octavo.kernel import model
 from octavo.kernel.ids import now
-from octavo.server.answers import Probe, answer
-from octavo.server.openapi import Routes
+from octavo.server.openapi import Probe, Routes, answer
 from octavo.server.problems import problem
 from octavo.server.routing import Admitted
 from octavo.service.records import EVENTS, TURNS

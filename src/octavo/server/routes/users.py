@@ -16,8 +16,7 @@ from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
 from octavo.layers.values import OwnerType
 from octavo.memory.exporting import PersonReach, json_lines, markdown
-from octavo.server.answers import ExportedRecord, UserList, answer
-from octavo.server.openapi import Routes
+from octavo.server.openapi import ExportedRecord, Routes, UserList, answer
 from octavo.server.requests import AfterName, Limit, PathName, token
 from octavo.server.routing import Admitted, require_names
 

@@ -15,7 +15,7 @@ from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_sco
 from octavo.kernel.text import spell
 from octavo.service.vault.folder import Problem
 from octavo.service.vault.names import DocumentAddress, user_of
-from octavo.util.extras import import_extra
+from octavo.util.system import import_extra
 
 Reason: TypeAlias = Literal["edited", "replaced", "conflict", "deleted"]
 COLLECTIONS = ("configs", "knowledge")
@@ -265,7 +265,8 @@ def compose(body: str, front: dict[str, Any] | None, old: Content | None = None)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidRecord(f"front matter must be a dict of plain values: {error}") from None
     heads = [old.head] if old is not None and spell(old.front) == spell(front) else []
-    heads += [_dump(front)] if front else ["", _NOTHING]
+    spelled = _yaml().safe_dump(front, allow_unicode=True, sort_keys=False, width=10_000) if front else ""
+    heads += [f"---\n{spelled}---\n"] if front else ["", _NOTHING]
     for head in heads:
         found = parse(head + body)
         if found.body == body and spell(found.front) == spell(front):
@@ -280,11 +281,6 @@ def _check_plain(front: Any) -> dict[str, Any]:
         raise TypeError(f"got {type(front).__name__}")
     seal(Record(collection="configs", id="any", data={"front": plain}))
     return plain
-
-
-def _dump(front: dict[str, Any]) -> str:
-    spelled = _yaml().safe_dump(front, allow_unicode=True, sort_keys=False, width=10_000)
-    return f"---\n{spelled}---\n"
 
 
 def _parse_yaml(spelled: str) -> dict[str, Any] | None:

@@ -1,4 +1,6 @@
-"""The vault on disk: reading and writing files below a root that nothing leads out of. Blocking code."""
+"""The vault on disk: reading and writing files below a root that nothing leads out of; and metadata.json there,
+which says what was in both the file and the store when they last agreed. Blocking code.
+"""
 
 import errno
 import os
@@ -7,14 +9,14 @@ import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
 from octavo.service.vault.names import SUFFIX, TOPS, DocumentAddress, add_sum, address_of, key_of
-from octavo.util.disk import stage_file, sync_folder
-from octavo.util.file_modes import make_folder
+from octavo.util.disk import make_folder, replace_file, stage_file, sync_folder
 from octavo.util.system import WARY
 
 _MADE = ("", *TOPS, "md/users", "knowledge/experiences", "knowledge/facts")
@@ -174,7 +176,8 @@ class Folder:
     def read(self, path: str) -> tuple[bytes, Stamp] | None:
         """The bytes of a file, None when there is none; Unusable when they are nobody's to read or still being written."""
         try:
-            with open(self._target(path), "rb", opener=_open_warily) as file:
+            # Warily, or a pipe in the place of a file would hang the service.
+            with open(self._target(path), "rb", opener=lambda name, how: os.open(name, how | WARY)) as file:
                 for _ in range(ROUNDS):
                     before = os.fstat(file.fileno())
                     _check_plain(path, before)
@@ -259,10 +262,6 @@ def write_error(path: Path, error: OSError) -> StoreError:
     return StoreError(f"the vault cannot write {path}: {error.strerror or error}{cure}")
 
 
-def _open_warily(path: str, flags: int) -> int:
-    return os.open(path, flags | WARY)  # or a pipe in the place of a file would hang the service
-
-
 def _sweep(entry: "os.DirEntry[str]") -> None:
     """Remove what a killed process left half written."""
     with suppress(OSError):
@@ -293,3 +292,74 @@ def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "it is a link to nothing"
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+_Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One document as it was last sent or taken."""
+
+    md5: str
+    version: int
+    size: int
+    file_type: str
+    synced_at: _Moment | None  # None until the store is known to have it
+    path: str
+    created_at: _Moment
+    updated_at: _Moment
+    before: str | None = None  # the md5 of what the store may still have, until it is known to have this
+    stamp: Stamp | None = None  # of the file that was read, if an edit would show in it
+
+    @property
+    def known(self) -> frozenset[str | None]:
+        """The texts that this vault has itself sent to the store, or had from it."""
+        return frozenset((self.md5, self.before))
+
+    @property
+    def synced(self) -> bool:
+        """Whether the store is known to have it."""
+        return self.synced_at is not None
+
+
+class Ledger:
+    """The entries of one vault by key. Whoever saves them holds the vault's lock."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / "metadata.json"
+        self._bad = root / "metadata.json.bad"
+        self._read: tuple[Stamp | None, dict[str, LedgerEntry]] = (None, {})
+        self.damaged = False  # whether the file, as it was last read, could not be
+
+    def load(self) -> dict[str, LedgerEntry]:
+        """The entries, for the caller to change; what is damaged is made anew by the next sync."""
+        try:
+            stamp = Stamp.of(self._path.stat())
+            if stamp != self._read[0]:
+                entries, raw, damaged = dict[str, LedgerEntry](), self._path.read_bytes(), True
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    entries, damaged = msgspec.json.decode(raw, type=dict[str, LedgerEntry]), False
+                self._read, self.damaged = (stamp, entries), damaged
+        except (FileNotFoundError, NotADirectoryError):
+            self._read, self.damaged = (None, {}), False
+        except OSError as error:
+            raise StoreError(f"the vault cannot read {self._path}: {error.strerror}") from error
+        return dict(self._read[1])
+
+    def save(self, entries: dict[str, LedgerEntry]) -> None:
+        """Write these entries, whole or not at all; a damaged file is kept under another name."""
+        if entries == self.load() and not self.damaged:
+            return
+        spelled = msgspec.json.format(msgspec.json.encode(dict(sorted(entries.items()))), indent=1)
+        try:
+            make_folder(self._path.parent)
+            if self.damaged:
+                self._path.replace(self._bad)
+            replace_file(self._path, [spelled, b"\n"])
+            self._read, self.damaged = (Stamp.of(self._path.stat()), dict(entries)), False
+        except OSError as error:
+            raise write_error(self._path, error) from error
+
+    def drop_damaged(self) -> None:
+        """Delete what was kept of a damaged file: nobody can say whose documents it names."""
+        self._bad.unlink(missing_ok=True)

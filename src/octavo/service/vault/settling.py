@@ -30,8 +30,7 @@ from octavo.service.vault.documents import (
     parse,
     version_id,
 )
-from octavo.service.vault.folder import ROUNDS, Changed, Folder, Stamp, Unusable
-from octavo.service.vault.ledger import LedgerEntry
+from octavo.service.vault.folder import ROUNDS, Changed, Folder, LedgerEntry, Stamp, Unusable
 from octavo.service.vault.names import DocumentAddress, key_of
 from octavo.wraps.attempts import Attempts
 

@@ -27,8 +27,16 @@ from octavo.service.vault.documents import (
     md5_of,
     version_of,
 )
-from octavo.service.vault.folder import Folder, Problem, Stamp, Unusable, VaultScan, write_error
-from octavo.service.vault.ledger import Ledger, LedgerEntry
+from octavo.service.vault.folder import (
+    Folder,
+    Ledger,
+    LedgerEntry,
+    Problem,
+    Stamp,
+    Unusable,
+    VaultScan,
+    write_error,
+)
 from octavo.service.vault.names import DocumentAddress, address_of
 from octavo.service.vault.settling import DocumentState, Settler, Verdict
 from octavo.util.disk import FileLock

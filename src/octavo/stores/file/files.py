@@ -21,8 +21,7 @@ import msgspec
 from octavo.kernel.model import NAMES_HELD
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.file.lines import FamilyLines, join_lines, split
-from octavo.util.disk import FileLock, stage_file, sync_folder, write_all
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.disk import FileLock, make_folder, open_file, stage_file, sync_folder, write_all
 from octavo.util.system import read_at, write_at
 
 ROTATE_BYTES = 10 * 1024 * 1024

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from octavo.kernel.codec import StoredRecord, seal
+from octavo.kernel.codec import seal
 from octavo.kernel.model import Record, Scope
-from octavo.kernel.shapes import NAMES, SHAPES
+from octavo.kernel.shapes import NAMES, SHAPES, StoredRecord
 from octavo.stores.draft import Key
 
 _Json: TypeAlias = dict[str, Any]

@@ -39,9 +39,9 @@ import apsw
 import msgspec
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, seal
 from octavo.kernel.model import Query, Remove, Scope
-from octavo.kernel.shapes import SHAPES
+from octavo.kernel.shapes import SHAPES, StoredRecord
 from octavo.stores.draft import Effect, Key, Lookup, draft_effects
 from octavo.stores.file.files import DataFiles, FileLayout, IntentLock, Part, family_of
 from octavo.stores.file.lines import spelling

@@ -21,7 +21,7 @@ from octavo.stores.sql.drivers import Batch
 from octavo.stores.sql.drivers.sqlite import SQLiteDriver, Worker, go_over_to_wal
 from octavo.stores.sql.statements import Script
 from octavo.stores.sql.store import SQLStore
-from octavo.util import file_modes
+from octavo.util import disk
 
 T = TypeVar("T")
 _MEMORY = ":memory:"
@@ -150,7 +150,7 @@ class _FolderDriver(SQLiteDriver):
     def _is_used(self) -> bool:
         if not self._root.is_dir():
             return True
-        return self._file.parent.exists() and not file_modes.write_obstacle(str(self._file))
+        return self._file.parent.exists() and not disk.write_obstacle(str(self._file))
 
     def _open_log(self, connection: apsw.Connection) -> None:
         on_disk = self.path != _MEMORY
@@ -161,11 +161,11 @@ class _FolderDriver(SQLiteDriver):
     def _identify(self) -> None:
         """Remember which file is the index, before a connection to it is opened."""
         if self.path != _MEMORY:
-            if why := file_modes.write_obstacle(str(self._file)):
+            if why := disk.write_obstacle(str(self._file)):
                 raise StoreUnavailable(f"{self._file}: {why}")
             try:
-                file_modes.make_folder(self._file.parent)
-                os.close(file_modes.open_file(self._file, os.O_RDWR))
+                disk.make_folder(self._file.parent)
+                os.close(disk.open_file(self._file, os.O_RDWR))
             except OSError as error:
                 raise StoreError(f"{error.strerror}: {error.filename}") from error
         self._identity = self._identity_now()
@@ -245,7 +245,7 @@ class FileStore(SQLStore):
             Finding("bytes", str(size)),
             Finding("durability", f"{self._layout.sync}: {durability}"),
             Finding("damaged lines", str(damaged), warning),
-            Finding("access", *file_modes.describe_access(self._path)),
+            Finding("access", *disk.describe_access(self._path)),
         ]
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:

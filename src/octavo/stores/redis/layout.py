@@ -25,8 +25,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from octavo.errors import ConfigError, StoreError
-from octavo.kernel.codec import StoredRecord, decode_record
+from octavo.kernel.codec import decode_record
 from octavo.kernel.model import NAMES_HELD, Query, Rank, Record, Scope
+from octavo.kernel.shapes import StoredRecord
 
 ORDER_WIDTH = 29  # of time and seq, which stand in front of the id in a member
 TIME_WIDTH = 15

@@ -9,8 +9,9 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from octavo.errors import Conflict, StoreError
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
+from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Query, Scope
+from octavo.kernel.shapes import StoredRecord
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.gather import Gathering
 from octavo.stores.redis.connection import LoopClient

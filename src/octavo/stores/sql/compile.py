@@ -5,8 +5,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from octavo.kernel.codec import encode_entry
 from octavo.kernel.model import Query, Scope
+from octavo.kernel.shapes import encode_entry
 from octavo.kernel.text import fold, spellings
 from octavo.stores.sql.schema import Table, mark_line
 from octavo.stores.sql.statements import Fetch

@@ -6,9 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from octavo.errors import InvalidRecord
-from octavo.kernel.codec import StoredRecord
 from octavo.kernel.model import NAMES_HELD, Scope
-from octavo.kernel.shapes import SHAPES, Shape
+from octavo.kernel.shapes import SHAPES, Shape, StoredRecord
 from octavo.kernel.text import spell
 from octavo.stores.sql.dialects import Counters, Dialect
 

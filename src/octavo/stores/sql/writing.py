@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, seal
 from octavo.kernel.model import Change, Remove, Scope, check_expected
+from octavo.kernel.shapes import StoredRecord
 from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table, Tables, counters_of

@@ -22,9 +22,8 @@ from msgspec.structs import replace
 
 from octavo.errors import InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Op, check_count
-from octavo.util.disk import FileLock, replace_file, sync_folder, write_all
-from octavo.util.file_modes import open_file
+from octavo.kernel.model import Add, Op, check_count
+from octavo.util.disk import FileLock, open_file, replace_file, sync_folder, write_all
 from octavo.util.system import read_at
 
 T = TypeVar("T")
@@ -49,6 +48,18 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     ops: list[Op]
     attempts: int = 0
     error: str = ""
+
+    @property
+    def does(self) -> str:
+        """What it would do, in a few words: add 3 to events, change turns."""
+        parts = []
+        for op in self.ops:
+            if isinstance(op, Add):
+                collections = list(dict.fromkeys(record.collection for record in op.records))
+                parts.append(f"add {len(op.records):,} to {', '.join(collections) or 'nothing'}")
+            else:
+                parts.append(f"{type(op).__name__.lower()} {op.query.collection}")
+        return ", ".join(parts) or "nothing"
 
 
 class DeadLetter(Waiting, frozen=True, kw_only=True):

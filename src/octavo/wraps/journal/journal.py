@@ -16,8 +16,8 @@ from octavo.kernel.codec import check_query
 from octavo.kernel.ids import now
 from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
+from octavo.kernel.text import pluralize
 from octavo.util.tracing import span
-from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts, late_error, outcome_of
 from octavo.wraps.journal.delivery import Delivery, Queue, UncountedError, describe_error
 from octavo.wraps.journal.files import DeadLetter, Erased, Left, Waiting

@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from octavo.util.disk import FileLock, is_current, sync_folder, write_all
-from octavo.util.file_modes import make_folder, open_file
+from octavo.kernel.text import pluralize
+from octavo.util.disk import FileLock, is_current, make_folder, open_file, sync_folder, write_all
 from octavo.util.system import read_at
-from octavo.util.words import pluralize
 from octavo.wraps.journal.files import (
     DoneUpTo,
     Durability,

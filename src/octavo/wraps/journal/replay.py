@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Scope
-from octavo.util.words import pluralize
+from octavo.kernel.text import pluralize
 from octavo.wraps.attempts import wait_for_event
 from octavo.wraps.journal.delivery import Delivery, Queue, backoff_delay, describe_error
 

@@ -16,9 +16,8 @@ from msgspec.structs import asdict, replace
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
-from octavo.util.disk import FileLock, replace_file, sync_folder
-from octavo.util.file_modes import make_folder
-from octavo.util.words import folder_name
+from octavo.kernel.text import folder_name
+from octavo.util.disk import FileLock, make_folder, replace_file, sync_folder
 from octavo.wraps.journal.files import (
     DeadLetter,
     DeadLetters,

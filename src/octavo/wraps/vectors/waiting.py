@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -12,11 +12,10 @@ from msgspec import UNSET
 from octavo.errors import ModelError
 from octavo.kernel.codec import check_query, is_answerable
 from octavo.kernel.ids import now
-from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope, exact_scope
+from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, list_heads
 from octavo.kernel.terms.matching import digest
-from octavo.kernel.text import content
-from octavo.util.words import pluralize
+from octavo.kernel.text import content, pluralize
 
 PENDING = "pending"
 KIND = "vector"
@@ -114,27 +113,19 @@ async def _find_keys(store: Store, query: Query) -> list[EntryKey]:
         return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
         return [EntryKey(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
-    return [
-        EntryKey(query.collection, head.id, exact_scope(head.scope))
-        async for page in pages_of_heads(store, query)
-        for head in page
-    ]
-
-
-async def pages_of_heads(store: Store, query: Query) -> AsyncIterator[list[Head]]:
-    """The heads of all that the query finds, in pages; from the newest on unless it says where to begin."""
-    if query.after is None:
+    if query.after is None:  # from the newest on
         query = msgspec.structs.replace(query, after=START, newest_first=True)
+    found: list[EntryKey] = []
     left = query.limit
     while left is None or left > 0:
         size = _PAGE if left is None else min(_PAGE, left)
         page = await list_heads(store, msgspec.structs.replace(query, limit=size))
-        if page:
-            yield page
+        found += [EntryKey(query.collection, head.id, exact_scope(head.scope)) for head in page]
         if len(page) < size:
-            return
+            break
         left = None if left is None else left - size
         query = msgspec.structs.replace(query, after=page[-1].cursor, offset=0)
+    return found
 
 
 # Embedding it.

@@ -12,12 +12,12 @@ from asyncmy import errors as mysql
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding, PoolUse
+from octavo.kernel.text import pluralize
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.mysql import MySQL, error_of, send_in_parts
 from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare, run
 from octavo.stores.sql.statements import Build, ConnectionLost, Do, DoEach, Fetch, Statement, StatementTimeout
 from octavo.stores.sql.urls import DatabaseUrl
-from octavo.util.words import pluralize
 
 _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise

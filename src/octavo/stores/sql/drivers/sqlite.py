@@ -21,7 +21,7 @@ from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.statements import Do, DoEach, Pause, Script
-from octavo.util.file_modes import describe_access, make_folder, open_file, write_obstacle
+from octavo.util.disk import describe_access, make_folder, open_file, write_obstacle
 
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
