@@ -14,10 +14,10 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.kernel.model import Record
-from octavo.kernel.terms import is_topic
+from octavo.kernel.terms import TOPIC_PREFIX, is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
-from octavo.kernel.terms.matching import index_text
+from octavo.kernel.terms.matching import index_text, topic_in
 from octavo.kernel.terms.terms import is_unspaced
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question, only_asks
@@ -39,6 +39,7 @@ SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
 ASKING = 1.5  # what a record takes that asks for something itself
+ABOUT = 1.0  # what a fact adds whose own topic is asked about
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
 LINK = 0.3  # of a hit that tells of the same as the first ones
@@ -91,7 +92,7 @@ class Ranking(msgspec.Struct):
     @property
     def most_told(self) -> float:
         """What a whole record may add or take at most."""
-        return IMPORTANCE / 2 + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
+        return IMPORTANCE / 2 + ABOUT + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
 
     def told_by(self, at: int, record: Record) -> float:
         """What only the whole record tells: how important it is, and whether it is about whom the question asks about.
@@ -109,6 +110,8 @@ class Ranking(msgspec.Struct):
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
             if told == OTHER:
                 self.others.add(at)
+            if f"{TOPIC_PREFIX}{topic_in(record.data)}" in self.question.terms:
+                added += ABOUT
         return added
 
     def pick_about_person(self, hits: Sequence[Scored]) -> set[int] | None:
