@@ -19,12 +19,12 @@ from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import topic_name
 from octavo.kernel.text import content
-from octavo.search import subject
+from octavo.search import alike, subject
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.presence import judge_presence
 from octavo.search.question import Filters, Question, queries
-from octavo.search.ranking import LOOKED_AT, RERANK, Ranking, Scored, rank, standard
+from octavo.search.ranking import LOOKED_AT, RERANK, TOLD, Ranking, Scored, rank, standard
 from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
@@ -211,6 +211,8 @@ class Recall:
         await topics.load()
         await subject.load()
         question = Question.of(text, self._clock())
+        if question.words:
+            await alike.load()
         if limit == 0:
             candidates = Candidates(asked, [], [], (0,) * len(question.terms), {}, {}, ())
         else:
@@ -258,13 +260,12 @@ class Recall:
                 fits = count_fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
                 part, rest = rest[:fits], rest[fits:]
                 loaded = await self._read(ranked, part, self.store.find)
-                for gone in set(part).difference(loaded):
-                    del sizes[gone]
-                page += [
-                    (at, loaded[at], total[at] + ranked.told_by(at, loaded[at]))
-                    for at in part
-                    if at in loaded
-                ]
+                ranked.words.read(record.text[:TOLD] for record in loaded.values())
+                told = {at: ranked.told_by(at, loaded[at]) for at in part if at in loaded}
+                for at in part:
+                    if at not in told or not ranked.says_something(at):
+                        del sizes[at]
+                page += [(at, loaded[at], total[at] + added) for at, added in told.items() if at in sizes]
                 page.sort(key=lambda row: -row[2])
                 fits = count_fitting((sizes[at] for at, _, _ in best + page), room)
                 full = full or min(fits + 1, limit) <= len(best + page)
