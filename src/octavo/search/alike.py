@@ -12,7 +12,7 @@ from pathlib import Path
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
 
-SIZE = 96  # numbers of a word
+SIZE = 64  # numbers of a word
 TABLE = Path(__file__).with_name("words_en.bin")
 LEAST = 0.2  # two words have in common by chance
 _MIDDLE = 8  # stands for 0 in the table
@@ -82,7 +82,9 @@ class AskedWords:
             lanes[::_LANE] = joined[at::SIZE]
             columns.append(int.from_bytes(lanes, "little"))
         shifts = [_MIDDLE * (sum(row) - _MIDDLE * SIZE) for row in rows.values()]
-        cosines = [self._cosines(row, columns, shifts) if row else [0.0] * len(rows) for row in self._asked.values()]
+        cosines = [
+            self._cosines(row, columns, shifts) if row else [0.0] * len(rows) for row in self._asked.values()
+        ]
         self._alike |= zip(rows, zip(*cosines, strict=True), strict=True)
 
     def _cosines(self, row: bytes, columns: list[int], shifts: list[int]) -> list[float]:
@@ -92,7 +94,10 @@ class AskedWords:
         """
         products = sum(map(operator.mul, row, columns)).to_bytes(len(shifts) * _LANE, "little")
         own = _MIDDLE * sum(row)
-        return [(product - own - shift) / _SQUARED for product, shift in zip(memoryview(products).cast("H"), shifts, strict=True)]
+        return [
+            (product - own - shift) / _SQUARED
+            for product, shift in zip(memoryview(products).cast("H"), shifts, strict=True)
+        ]
 
     def score(self, text: str) -> float:
         """How many of the question's words a text says, a word that is half alike counting for half."""
@@ -100,6 +105,8 @@ class AskedWords:
         self.read([text])
         most = 0.0
         for nth, (asked, weight) in enumerate(zip(self._asked, self._weights, strict=True)):
-            best = self._itself if asked in said else max((self._alike[word][nth] for word in said), default=0.0)
+            best = (
+                self._itself if asked in said else max((self._alike[word][nth] for word in said), default=0.0)
+            )
             most += weight * max(0.0, min(best, 1.0) - LEAST) / (1 - LEAST)
         return most / (1 + _LONG * len(said))

@@ -110,7 +110,11 @@ async def _with_newest(store: Store, query: Query, matches: Matches, most: int) 
     heads = await list_heads(store, msgspec.structs.replace(query, newest_first=True, limit=most))
     known = {_key(query.collection, match) for match in matches.found}
     none = (0,) * len(matches.held)
-    more = [Match(one.id, one.scope, one.created_at, one.seq, 0, none) for one in heads if _key(query.collection, one) not in known]
+    more = [
+        Match(one.id, one.scope, one.created_at, one.seq, 0, none)
+        for one in heads
+        if _key(query.collection, one) not in known
+    ]
     return Matches(sorted([*matches.found, *more], key=lambda match: match.rank), matches.held)
 
 

@@ -83,7 +83,6 @@ _LIVELIHOOD = lazy_pattern(
     r"\b(?:for|makes?|made|earns?|earned) (?:a|my|his|her|their) living\b|(?<=\bwhat )(?:do i|do we|does the user) do(?=\W*$)",
     re.IGNORECASE,
 )
-_THEIR_LIVELIHOOD = lazy_pattern(r"(\bwhat (?:does|did) (?:my |our |the user's )?[\w-]+) do(?=\W*$)", re.IGNORECASE)
 # Python is no language that somebody speaks.
 _PROGRAMMING = lazy_pattern(
     r"\b(?:programming|coding|computer) languages?\b|(?:编程|程序|开发)语言", re.IGNORECASE
@@ -91,6 +90,7 @@ _PROGRAMMING = lazy_pattern(
 _DATE_SIGNS = lazy_pattern(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 _ONE_WORD = 2  # Chinese characters
+_SINGLE_WORDS = 2
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +120,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             plain = plain[: reason.start()]
         said = _USER.sub("我", plain)  # 用户口味: no 户口
         said = _LIVELIHOOD.sub("work", _PROGRAMMING.sub("programming", said))
-        #said = _THEIR_LIVELIHOOD.sub(r"\1 work", said)
         sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.
@@ -143,7 +142,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
-            words=() if overview else tuple(words_of(_CARRIERS.sub(" ", " ".join(asking)))),
+            words=() if overview else _asked_words(asking, sentences),
             spans=(*spans(plain, at), *counted),
             asks=bool(asking),
             now=any(map(_NOW.search, asking)),
@@ -152,6 +151,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             own=len(asking) == 1 and not (overview or persons) and asks_own(asking[0], about[0]),
             named=frozenset(numbers[term] for term in persons if term in numbers),
         )
+
+
+def _asked_words(asking: list[str], sentences: list[str]) -> tuple[str, ...]:
+    """What is asked for, and may be told in other words; nothing where somebody types single words."""
+    words = tuple(words_of(_CARRIERS.sub(" ", " ".join(asking or sentences))))
+    return words if asking or len(words) > _SINGLE_WORDS else ()
 
 
 def only_asks(text: str) -> bool:

@@ -40,9 +40,9 @@ SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
 ASKING = 1.5  # what a record takes that asks for something itself
-ALIKE = 2.0  # what a word adds that a record says in other words, one that is half alike half of it
+ALIKE = 1.5  # what a word adds that a record says in other words, one that is half alike half of it
 MOST_ALIKE = 3  # words
-FAINT = 0.15  # of a word: what shares no more than that with a question is no answer
+FAINT = 0.35  # of a word: what shares no more than that with a question is no answer
 ABOUT = 0.6  # what a fact adds whose own topic is asked about
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
@@ -80,7 +80,6 @@ class Ranking(msgspec.Struct):
     total: list[float]
     order: list[int]  # the positions of the candidates, best first
     words: AskedWords
-    alike: dict[int, float] = {}  # how much of what is asked each record says that was read
     others: set[int] = msgspec.field(default_factory=set)  # those read that tell of somebody else, or nothing
 
     @property
@@ -99,15 +98,21 @@ class Ranking(msgspec.Struct):
     @property
     def most_told(self) -> float:
         """What a whole record may add or take at most."""
-        return ALIKE * MOST_ALIKE * self.words.any + IMPORTANCE / 2 + ABOUT + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
+        return (
+            ALIKE * MOST_ALIKE * self.words.any
+            + IMPORTANCE / 2
+            + ABOUT
+            + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
+        )
 
     def told_by(self, at: int, record: Record) -> float:
-        """What only the whole record tells: how important it is, and whether it is about whom the question asks about.
+        """What only the whole record tells: how important it is, how much of the question it says in other words, and whether
+        it is about whom and what the question asks about.
 
         One that only asks, or tells of somebody else, is noted in `others`.
         """
-        alike = self.alike[at] = self.words.score(record.text[:TOLD])
-        added = importance(record) + ALIKE * min(alike, MOST_ALIKE)
+        alike = self.signals["alike"][at] = min(self.words.score(record.text[:TOLD]), MOST_ALIKE)
+        added = importance(record) + ALIKE * alike
         if only_asks(record.text[:TOLD]):
             self.others.add(at)
             return added - ASKING
@@ -125,7 +130,7 @@ class Ranking(msgspec.Struct):
     def says_something(self, at: int) -> bool:
         """Whether a record that was read says anything of what is asked, or was named by the vectors."""
         shares = any(self.found[at].counts) or at in self.candidates.cosines
-        return shares or self.question.overview or self.alike[at] >= FAINT
+        return shares or self.question.overview or self.signals["alike"][at] >= FAINT
 
     def pick_about_person(self, hits: Sequence[Scored]) -> set[int] | None:
         """Those of the hits that tell of whom the question asks about; None if it asks of nobody else.
@@ -208,9 +213,20 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
         )
     ]
     signals = {"terms": terms, "session": session, "vector": vector, "time": time, "recency": recency}
+    signals["alike"] = [0.0] * len(found)  # of a record that is read
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
-    return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order, _asked_words(question, candidates))
+    return Ranking(
+        question,
+        candidates,
+        sessions,
+        session_scores,
+        signals,
+        trust,
+        total,
+        order,
+        _asked_words(question, candidates),
+    )
 
 
 def _asked_words(question: Question, candidates: Candidates) -> AskedWords:

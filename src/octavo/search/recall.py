@@ -114,7 +114,7 @@ class Recall:
         self, text: str, scope: Scope = _NO_SCOPE, limit: int = 10, **filters: Unpack[Filters]
     ) -> list[SessionHit]:
         """The sessions that speak about a question, best first, each with its three best records."""
-        ranked = await self._rank(text, self._queries(scope, filters), _checked(limit))
+        ranked = await self._rank(text, self._queries(scope, filters), _checked(limit), exactly=True)
         scores = ranked.by_session()
         best = sorted(scores, key=lambda scope_key: -scores[scope_key])[:limit]
         picked = {
@@ -187,6 +187,11 @@ class Recall:
                     f"the terms it shares are so common that it is not among the {MOST} records looked at"
                 )
             return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
+        if not (shared or at in ranked.candidates.cosines):
+            ranked.told_by(at, record)
+            if not ranked.says_something(at):
+                reason = "it shares no term with the question, and says too little of it in other words"
+                return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
         best = [chosen for chosen, _, _ in (await self._choose(ranked, limit, None))[0][:limit]]
         # What only the whole record tells moves it among the best: outside of them it stands after them all.
         rank = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
@@ -203,14 +208,16 @@ class Recall:
     def _queries(self, scope: Scope, filters: Filters) -> list[Query]:
         return queries(scope, self._clock(), filters)
 
-    async def _rank(self, text: str, asked: Sequence[Query], limit: int) -> Ranking:
-        """Question, candidates, ranking: all but reading the hits."""
+    async def _rank(self, text: str, asked: Sequence[Query], limit: int, *, exactly: bool = False) -> Ranking:
+        """Question, candidates, ranking: all but reading the hits. If `exactly`, other words are not looked for."""
         started = time.perf_counter()
         if not isinstance(text, str):
             raise InvalidQuery(f"the question must be a string; got {text!r}")
         await topics.load()
         await subject.load()
         question = Question.of(text, self._clock())
+        if exactly:
+            question = msgspec.structs.replace(question, words=())
         if question.words:
             await alike.load()
         if limit == 0:
