@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from octavo import AsyncMemory, Record, Scope
+from octavo.kernel.terms.matches import Match
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
 from octavo.search.candidates import Candidates
@@ -128,7 +130,7 @@ LINKED = (
     "My colleague Anselm collects fountain pens.",
     "My landlord's birthday is on the 3rd of May.",
     "Anselm's birthday is on the 9th of March.",
-    "Birthday cards are in the drawer.",
+    "A birthday cake takes six eggs.",
     "我的邻居叫裴望舒。",
     "我的表姐的爱好是摄影。",
     "我的邻居的爱好是拉二胡。",
@@ -163,7 +165,14 @@ async def test_what_the_first_hit_tells_of_leads_to_the_second(question, first, 
 )
 def test_whose_i_it_is(text, kind, added):
     question = Question.of("Where do I live?", datetime(2026, 11, 18, tzinfo=UTC))
-    ranked = rank(question, Candidates((), [], [], (0,) * len(question.terms), {}, {}, ()))
+    question = msgspec.structs.replace(question, words=())  # what it says in other words is counted beside it
+    none = (0,) * len(question.terms)
+    ranked = rank(
+        question,
+        Candidates(
+            (), [Match("1", Scope(user="lin"), datetime.now(UTC), 1, 5, none)], ["messages"], none, {}, {}, ()
+        ),
+    )
     record = Record(
         collection="messages",
         id="1",

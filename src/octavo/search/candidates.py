@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.errors import ModelError, StoreError
-from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.model import Head, Query, Record, Scope
 from octavo.kernel.ports import Near, Resembles, Searches, Store, list_heads, walk
 from octavo.kernel.terms.matches import MOST, Match, Matches
 from octavo.kernel.terms.matching import digest, search_records
@@ -21,6 +21,7 @@ from octavo.util.tracing import span
 NEAREST = 100  # neighbours asked of a vector index
 _READ_BYTES = 2**22  # of neighbours are in memory at a time while they are looked at
 _OVERVIEW = 100  # of each collection, the newest are told when all that is known is asked for
+_NEWEST = 100  # of each collection, the newest are looked at where the terms find fewer: they may say it in other words
 _READ = 10_000  # records read of a store that has no index of terms
 _log = logging.getLogger("octavo.search")
 
@@ -82,18 +83,19 @@ async def _by_terms(
 ) -> list[Matches]:
     started = time.perf_counter()
     searches = store if isinstance(store, Searches) else None
+    none = (0,) * len(question.terms)
 
     async def search(query: Query) -> Matches:
         if question.overview:
-            latest = msgspec.structs.replace(query, newest_first=True, limit=_OVERVIEW)
-            newest = await list_heads(store, latest)
-            none = (0,) * len(question.terms)
-            found = [Match(one.id, one.scope, one.created_at, one.seq, 0, none) for one in reversed(newest)]
-            return Matches(found, none)
+            return await _with_newest(store, query, Matches([], none), _OVERVIEW)
         if searches is not None:
-            return await searches.search(query, question.terms)
-        records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
-        return search_records(query, question.terms, records)
+            matches = await searches.search(query, question.terms)
+        else:
+            records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
+            matches = search_records(query, question.terms, records)
+        if question.words and len(matches.found) < _NEWEST:
+            matches = await _with_newest(store, query, matches, _NEWEST)
+        return matches
 
     if not question.terms and not question.overview:
         return [Matches() for _ in queries]
@@ -101,6 +103,19 @@ async def _by_terms(
         found = await asyncio.gather(*map(search, queries))
     stages["terms"] = _since(started)
     return list(found)
+
+
+async def _with_newest(store: Store, query: Query, matches: Matches, most: int) -> Matches:
+    """What the terms found, and so many of the newest records that they did not find."""
+    heads = await list_heads(store, msgspec.structs.replace(query, newest_first=True, limit=most))
+    known = {_key(query.collection, match) for match in matches.found}
+    none = (0,) * len(matches.held)
+    more = [
+        Match(one.id, one.scope, one.created_at, one.seq, 0, none)
+        for one in heads
+        if _key(query.collection, one) not in known
+    ]
+    return Matches(sorted([*matches.found, *more], key=lambda match: match.rank), matches.held)
 
 
 async def _by_vectors(
@@ -153,7 +168,7 @@ async def _read_neighbours(
     return [row for rows in await asyncio.gather(*map(read, queries)) for row in rows]
 
 
-def _key(collection: str, found: Match | Record) -> Key:
+def _key(collection: str, found: Match | Head | Record) -> Key:
     return collection, found.id, found.scope.key
 
 

@@ -15,6 +15,7 @@ from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import simplify, terms
 from octavo.kernel.terms.topics import topics
 from octavo.kernel.text import lazy_pattern
+from octavo.search.alike import words_of
 from octavo.search.subject import asks_own, persons_in
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
@@ -63,18 +64,18 @@ _NOW = lazy_pattern(
 _OVERVIEW = lazy_pattern(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
     r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview|facts?|list|recap|picture|everything"
-    r"|stored?|saved|kept|keeping|shared?|mentioned|talk|talked|memory|memories|info|information|rundown|outline|gist|impression|introduce)(?!\w)"
+    r"|stored?|saved|kept|keeping|shared?|mentioned|talk|talked|memory|memories|info|information|rundown|outline|gist|impression|introduce|reckon|notes?|noted|hold|gathered|abt)(?!\w)"
     "|了解|知道|晓得|清楚|认识|记得|记住|记录|记下|记了|印象|掌握|关于|介绍|概括|概述|总结|描述|念叨|说说|聊聊|讲讲|说过|讲过|聊过|提过|全部|所有|一切"
     "|资料|档案|画像|信息|情况|样的人"
 )
 # Or it is about nobody else, whatever its words are: "Who am I?", 我都告诉过你什么.
 _WHO = lazy_pattern(
     r"\bwho (?:am i|i am|is the user|the user is)\b|\bwhat (?:kind|sort|type) of (?:person|man|woman|human|guy) (?:am i|is the user)\b"
-    r"|who do you think i am|\bon (?:file|record)\b|我是谁|用户是谁|告诉过|眼[中里]的我|怎么看我"
+    r"|who do you think i am|\bon (?:file|record)\b|\b(?:have|hold|got|gathered) (?:on|about|of) (?:me|the user)\b|我是谁|用户是谁|告诉过|眼[中里]的我|怎么看我"
 )
 _AROUND_OVERVIEW = lazy_pattern(
     r"(?<!\w)(?:according|dear|things?|give|show|remind|person|man|woman|human|guy|briefly|short|quick|quickly|already|again|kindly|even|few|u|whats|file|records?|think|well|chats?|conversations?|words?|sentences?|assistant)(?!\w)"
-    "|方面|眼里|眼中|简单|大概|基本|个人|觉得|认为|之前|以前|目前|这儿|那儿|这里|那里|列出来|列|存|留下|自己|一遍|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀不跟谁]"
+    "|方面|到现在|眼里|眼中|简单|大概|基本|个人|觉得|认为|之前|以前|目前|这儿|那儿|这里|那里|列出来|列|存|留下|自己|一遍|一?[人事样都还对些就的了是在多少个下帮请给把说讲看和过会里这有做吧呀不跟谁]"
 )
 # Who asks for this does not ask where somebody lives.
 _LIVELIHOOD = lazy_pattern(
@@ -88,6 +89,7 @@ _PROGRAMMING = lazy_pattern(
 _DATE_SIGNS = lazy_pattern(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 _ONE_WORD = 2  # Chinese characters
+_SINGLE_WORDS = 2
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +100,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...] = ()  # where the terms of each part stand among all terms
     aside: frozenset[int] = frozenset()  # terms of the small talk around what is asked
+    words: tuple[str, ...] = ()  # what it asks for, to be told in other words
     spans: tuple[DayRange, ...] = ()  # the times it names
     asks: bool = True  # it is a question, and not something said to see what belongs to it
     now: bool = False  # it asks for what is so now
@@ -138,6 +141,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
+            words=() if overview else _asked_words(asking, sentences),
             spans=(*spans(plain, at), *counted),
             asks=bool(asking),
             now=any(map(_NOW.search, asking)),
@@ -146,6 +150,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             own=len(asking) == 1 and not (overview or persons) and asks_own(asking[0], about[0]),
             named=frozenset(numbers[term] for term in persons if term in numbers),
         )
+
+
+def _asked_words(asking: list[str], sentences: list[str]) -> tuple[str, ...]:
+    """What is asked for, and may be told in other words; nothing where somebody types single words."""
+    words = tuple(words_of(_CARRIERS.sub(" ", " ".join(asking or sentences))))
+    return words if asking or len(words) > _SINGLE_WORDS else ()
 
 
 def only_asks(text: str) -> bool:

@@ -14,11 +14,12 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.kernel.model import Record
-from octavo.kernel.terms import is_topic
+from octavo.kernel.terms import TOPIC_PREFIX, is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
-from octavo.kernel.terms.matching import index_text
+from octavo.kernel.terms.matching import index_text, topic_in
 from octavo.kernel.terms.terms import is_unspaced
+from octavo.search.alike import AskedWords
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question, only_asks
 from octavo.search.subject import OTHER, OWN, PEOPLE, begins_with_speaker, names_in, subjects_of, told_of
@@ -39,6 +40,10 @@ SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
 ASKING = 1.5  # what a record takes that asks for something itself
+ALIKE = 1.5  # what a word adds that a record says in other words, one that is half alike half of it
+MOST_ALIKE = 3  # words
+FAINT = 0.35  # of a word: what shares no more than that with a question is no answer
+ABOUT = 0.6  # what a fact adds whose own topic is asked about
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
 LINK = 0.3  # of a hit that tells of the same as the first ones
@@ -50,6 +55,7 @@ _DEPTH = 20
 _LEAD = 1.5  # the power of a vector's lead
 _LEAST_DEVIATION = 0.2  # of the best score
 LOOKED_AT = 10  # hits that tell who says what, and whom each tells of
+_FEW = 100  # records
 TOLD = 500  # characters of a record in which it says what it tells, and of whom
 _LINKING = (
     1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
@@ -73,6 +79,7 @@ class Ranking(msgspec.Struct):
     trust: float  # how far the vectors were believed, 0 to 1
     total: list[float]
     order: list[int]  # the positions of the candidates, best first
+    words: AskedWords
     others: set[int] = msgspec.field(default_factory=set)  # those read that tell of somebody else, or nothing
 
     @property
@@ -91,14 +98,21 @@ class Ranking(msgspec.Struct):
     @property
     def most_told(self) -> float:
         """What a whole record may add or take at most."""
-        return IMPORTANCE / 2 + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
+        return (
+            ALIKE * MOST_ALIKE * self.words.any
+            + IMPORTANCE / 2
+            + ABOUT
+            + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
+        )
 
     def told_by(self, at: int, record: Record) -> float:
-        """What only the whole record tells: how important it is, and whether it is about whom the question asks about.
+        """What only the whole record tells: how important it is, how much of the question it says in other words, and whether
+        it is about whom and what the question asks about.
 
         One that only asks, or tells of somebody else, is noted in `others`.
         """
-        added = importance(record)
+        alike = self.signals["alike"][at] = min(self.words.score(record.text[:TOLD]), MOST_ALIKE)
+        added = importance(record) + ALIKE * alike
         if only_asks(record.text[:TOLD]):
             self.others.add(at)
             return added - ASKING
@@ -109,7 +123,14 @@ class Ranking(msgspec.Struct):
             added += {OWN: OWN_FACT, OTHER: -OTHERS_FACT}.get(told, 0.0)
             if told == OTHER:
                 self.others.add(at)
+            if f"{TOPIC_PREFIX}{topic_in(record.data)}" in self.question.terms:
+                added += ABOUT
         return added
+
+    def says_something(self, at: int) -> bool:
+        """Whether a record that was read says anything of what is asked, or was named by the vectors."""
+        shares = any(self.found[at].counts) or at in self.candidates.cosines
+        return shares or self.question.overview or self.signals["alike"][at] >= FAINT
 
     def pick_about_person(self, hits: Sequence[Scored]) -> set[int] | None:
         """Those of the hits that tell of whom the question asks about; None if it asks of nobody else.
@@ -192,9 +213,29 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
         )
     ]
     signals = {"terms": terms, "session": session, "vector": vector, "time": time, "recency": recency}
+    signals["alike"] = [0.0] * len(found)  # of a record that is read
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
-    return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order)
+    return Ranking(
+        question,
+        candidates,
+        sessions,
+        session_scores,
+        signals,
+        trust,
+        total,
+        order,
+        _asked_words(question, candidates),
+    )
+
+
+def _asked_words(question: Question, candidates: Candidates) -> AskedWords:
+    """The words of the question by what each says: one that is in many records says little."""
+    total = max(len(candidates.found), _FEW)
+    held = dict(zip(question.terms, candidates.held, strict=True))
+    rarity = {word: weigh(held.get(word, 0), total) / weigh(0, total) for word in question.words}
+    # Among few records BM25 knows little of what a word says, so the words themselves are counted here too.
+    return AskedWords(rarity, _FEW / total)
 
 
 def importance(record: Record) -> float:

@@ -18,12 +18,12 @@ from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.topics import topic_name
 from octavo.kernel.text import content, estimate_tokens
-from octavo.search import subject
+from octavo.search import alike, subject
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.presence import judge_presence
 from octavo.search.question import Filters, Question, queries
-from octavo.search.ranking import LOOKED_AT, RERANK, Ranking, Scored, rank, standard
+from octavo.search.ranking import LOOKED_AT, RERANK, TOLD, Ranking, Scored, rank, standard
 from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
@@ -113,7 +113,7 @@ class Recall:
         self, text: str, scope: Scope = _NO_SCOPE, limit: int = 10, **filters: Unpack[Filters]
     ) -> list[SessionHit]:
         """The sessions that speak about a question, best first, each with its three best records."""
-        ranked = await self._rank(text, self._queries(scope, filters), _checked(limit))
+        ranked = await self._rank(text, self._queries(scope, filters), _checked(limit), exactly=True)
         scores = ranked.by_session()
         best = sorted(scores, key=lambda scope_key: -scores[scope_key])[:limit]
         picked = {
@@ -186,6 +186,11 @@ class Recall:
                     f"the terms it shares are so common that it is not among the {MOST} records looked at"
                 )
             return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
+        if not (shared or at in ranked.candidates.cosines):
+            ranked.told_by(at, record)
+            if not ranked.says_something(at):
+                reason = "it shares no term with the question, and says too little of it in other words"
+                return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
         best = [chosen for chosen, _, _ in (await self._choose(ranked, limit, None))[0][:limit]]
         # What only the whole record tells moves it among the best: outside of them it stands after them all.
         rank = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
@@ -202,14 +207,18 @@ class Recall:
     def _queries(self, scope: Scope, filters: Filters) -> list[Query]:
         return queries(scope, self._clock(), filters)
 
-    async def _rank(self, text: str, asked: Sequence[Query], limit: int) -> Ranking:
-        """Question, candidates, ranking: all but reading the hits."""
+    async def _rank(self, text: str, asked: Sequence[Query], limit: int, *, exactly: bool = False) -> Ranking:
+        """Question, candidates, ranking: all but reading the hits. If `exactly`, other words are not looked for."""
         started = time.perf_counter()
         if not isinstance(text, str):
             raise InvalidQuery(f"the question must be a string; got {text!r}")
         await topics.load()
         await subject.load()
         question = Question.of(text, self._clock())
+        if exactly:
+            question = msgspec.structs.replace(question, words=())
+        if question.words:
+            await alike.load()
         if limit == 0:
             candidates = Candidates(asked, [], [], (0,) * len(question.terms), {}, {}, ())
         else:
@@ -257,13 +266,12 @@ class Recall:
                 fits = count_fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
                 part, rest = rest[:fits], rest[fits:]
                 loaded = await self._read(ranked, part, self.store.find)
-                for gone in set(part).difference(loaded):
-                    del sizes[gone]
-                page += [
-                    (at, loaded[at], total[at] + ranked.told_by(at, loaded[at]))
-                    for at in part
-                    if at in loaded
-                ]
+                ranked.words.read(record.text[:TOLD] for record in loaded.values())
+                told = {at: ranked.told_by(at, loaded[at]) for at in part if at in loaded}
+                for at in part:
+                    if at not in told or not ranked.says_something(at):
+                        del sizes[at]
+                page += [(at, loaded[at], total[at] + added) for at, added in told.items() if at in sizes]
                 page.sort(key=lambda row: -row[2])
                 fits = count_fitting((sizes[at] for at, _, _ in best + page), room)
                 full = full or min(fits + 1, limit) <= len(best + page)

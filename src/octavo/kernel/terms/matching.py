@@ -29,6 +29,12 @@ def index_text(text: str, data: object) -> tuple[str, str]:
     return f"{text}\n{topic}", quote
 
 
+def topic_in(data: object) -> str:
+    """What the data of a record says that it is about."""
+    topic, _ = (data.get(FOUND_BY) if isinstance(data, dict) else None) or ("", "")
+    return str(topic)
+
+
 def stored_index_text(text: str, data_json: str) -> tuple[str, str]:
     """`index_text` of a row as stores keep it; most need no decoding."""
     if text and not data_json.startswith(FOUND_BY_JSON):
