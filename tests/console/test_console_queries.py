@@ -102,7 +102,8 @@ def test_with_much_in_the_store(kind, store_url, counting, size):
     before = counted(browser, store, asked.values())
     asyncio.run(console.fill(url, most))
     after = counted(browser, store, asked.values())
-    assert {page: (before[page], after[page]) for page in before if after[page] > before[page] + 2} == {}
+    # A search reads its hits from three collections, where there are any.
+    assert {page: (before[page], after[page]) for page in before if after[page] > before[page] + 4} == {}
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -124,6 +124,7 @@ class TextExtraction:
                 max_bytes=_KNOWN_BYTES,
                 collections=tuple(COLLECTIONS.values()),
                 rerank=False,
+                other_words=False,  # the newest are looked at anyway
             ),
             self._newest("profile", PROFILE, at),
             self._newest("event", EVENTS, at),

@@ -21,7 +21,8 @@ from octavo.util.tracing import span
 NEAREST = 100  # neighbours asked of a vector index
 _READ_BYTES = 2**22  # of neighbours are in memory at a time while they are looked at
 _OVERVIEW = 100  # of each collection, the newest are told when all that is known is asked for
-_NEWEST = 100  # of each collection, the newest are looked at where the terms find fewer: they may say it in other words
+_NEWEST = 50  # of each collection of _TOLD, the newest are looked at where the terms find fewer: they may say it in other words
+_TOLD = ("messages", "profile", "episodes")  # collections of what people say in words
 _READ = 10_000  # records read of a store that has no index of terms
 _log = logging.getLogger("octavo.search")
 
@@ -93,7 +94,7 @@ async def _by_terms(
         else:
             records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
             matches = search_records(query, question.terms, records)
-        if question.words and len(matches.found) < _NEWEST:
+        if question.words and query.collection in _TOLD and len(matches.found) < _NEWEST:
             matches = await _with_newest(store, query, matches, _NEWEST)
         return matches
 

@@ -141,7 +141,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
-            words=() if overview else _asked_words(asking, sentences),
+            # Of several sentences the longest would say most.
+            words=() if overview or len(parts) > 1 else _asked_words(asking, sentences),
             spans=(*spans(plain, at), *counted),
             asks=bool(asking),
             now=any(map(_NOW.search, asking)),

@@ -28,7 +28,7 @@ from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
 _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
-_MARGIN = 20  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells
+_MARGIN = 50  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
 _SEARCH = "search_memory"  # as OpenTelemetry names it
 R = TypeVar("R", Record, Head)
@@ -52,17 +52,20 @@ class Recall:
         explain: bool = False,
         max_bytes: int | None = None,
         rerank: bool = True,
+        other_words: bool = True,
         **filters: Unpack[Filters],
     ) -> Recalled:
         """The records that answer a question best, best first.
 
         With `explain` each hit says which terms it shares and how it stands by each signal, and `stages` says where
-        the time went. Without `rerank` the second model is not asked, where there is one. With `max_bytes` the hits end
-        where their texts and bodies would take more, after the first at the earliest, no more than twice as much is in
-        memory at a time, and `left_out` counts those that did not fit.
+        the time went. Without `rerank` the second model is not asked, where there is one; without `other_words` only
+        what shares a term, or is near by a vector, is found. With `max_bytes` the hits end where their texts and bodies would take more, after the first at the earliest,
+        no more than twice as much is in memory at a time, and `left_out` counts those that did not fit.
         """
         asked = self._queries(scope, filters)
-        return await self.answer(text, asked, limit, explain=explain, max_bytes=max_bytes, rerank=rerank)
+        return await self.answer(
+            text, asked, limit, explain=explain, max_bytes=max_bytes, rerank=rerank, other_words=other_words
+        )
 
     async def answer(
         self,
@@ -74,6 +77,7 @@ class Recall:
         explain: bool = False,
         max_bytes: int | None = None,
         rerank: bool = True,
+        other_words: bool = True,
     ) -> Recalled:
         """The same of the records that any of these queries names: each says where to look, and for whom.
 
@@ -81,7 +85,7 @@ class Recall:
         """
         started = time.perf_counter()
         with span(_SEARCH, {"gen_ai.operation.name": _SEARCH}) as seen:
-            ranked = await self._rank(text, asked, _checked(limit))
+            ranked = await self._rank(text, asked, _checked(limit), exactly=not other_words)
             loading = time.perf_counter()
             with span("octavo.recall.load"):
                 first, left_out = await self._choose(ranked, limit, max_bytes, rerank=rerank)
@@ -254,6 +258,7 @@ class Recall:
         room = sys.maxsize if max_bytes is None else max_bytes
         best: list[Scored] = []
         sizes: dict[int, int] = {}
+        faint: set[int] = set()  # those that say nothing of what is asked
         full = False
         start = 0
         while start < len(order):
@@ -268,8 +273,9 @@ class Recall:
                 loaded = await self._read(ranked, part, self.store.find)
                 ranked.words.read(record.text[:TOLD] for record in loaded.values())
                 told = {at: ranked.told_by(at, loaded[at]) for at in part if at in loaded}
+                faint |= {at for at in told if not ranked.says_something(at)}
                 for at in part:
-                    if at not in told or not ranked.says_something(at):
+                    if at not in told or at in faint:
                         del sizes[at]
                 page += [(at, loaded[at], total[at] + added) for at, added in told.items() if at in sizes]
                 page.sort(key=lambda row: -row[2])
@@ -277,7 +283,9 @@ class Recall:
                 full = full or min(fits + 1, limit) <= len(best + page)
                 page = page[: max(min(fits, limit) - len(best), 0)]
             best += page
-            if len(sizes) >= limit:
+            if len(sizes) >= limit or (
+                faint and start < len(order) and not any(ranked.found[order[start]].counts)
+            ):
                 break
         return best, min(len(sizes), limit) - len(best)
 
