@@ -101,8 +101,7 @@ class Ranking(msgspec.Struct):
         return (
             ALIKE * MOST_ALIKE * self.words.any
             + IMPORTANCE / 2
-            + ABOUT
-            + max(ASKING, max(OWN_FACT, OTHERS_FACT) * self.question.own)
+            + max(ASKING, (ABOUT + max(OWN_FACT, OTHERS_FACT)) * self.question.own)
         )
 
     def told_by(self, at: int, record: Record) -> float:

@@ -28,7 +28,8 @@ from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
 _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
-_MARGIN = 50  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells
+_MARGIN = 20  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells;
+_OTHER_WORDS_MARGIN = 50  # so many where that may be other words
 _NO_SCOPE = Scope()
 _SEARCH = "search_memory"  # as OpenTelemetry names it
 R = TypeVar("R", Record, Head)
@@ -262,7 +263,7 @@ class Recall:
         full = False
         start = 0
         while start < len(order):
-            ats = order[start : start + _within_reach(total, order, start, limit, ranked.most_told)]
+            ats = order[start : start + _within_reach(ranked, start, limit)]
             start += len(ats)
             sizes |= dict.fromkeys(ats, 0) if max_bytes is None else await self._sizes(ranked, ats)
             rest = [at for at in ats if at in sizes]
@@ -368,11 +369,12 @@ def _checked(limit: int) -> int:
     return limit
 
 
-def _within_reach(total: list[float], order: list[int], start: int, limit: int, most_told: float) -> int:
+def _within_reach(ranked: Ranking, start: int, limit: int) -> int:
     """How many candidates, from this position on, could be among the best when it is known what each tells."""
-    limit = max(limit, 1)
-    first = order[start : start + limit + _MARGIN]
-    bar = total[first[:limit][-1]] - 2 * most_told
+    total, limit = ranked.total, max(limit, 1)
+    margin = _OTHER_WORDS_MARGIN if ranked.words.any else _MARGIN
+    first = ranked.order[start : start + limit + margin]
+    bar = total[first[:limit][-1]] - 2 * ranked.most_told
     return next((n for n, at in enumerate(first[limit:], limit) if total[at] < bar), len(first))
 
 
