@@ -61,7 +61,8 @@ class AskedWords:
         self._weights = list(words.values())
         self._itself = itself  # how alike a word counts as to itself
         self._asked = {word: _row(word) for word in words}
-        self._alike: dict[str, tuple[float, ...]] = {}  # each word that was read, to each of the question
+        self._said: dict[str, list[str]] = {}  # the words of each text that was read
+        self._alike: dict[str, tuple[float, ...]] = {}  # each of these, to each of the question
 
     @property
     def any(self) -> bool:
@@ -70,22 +71,27 @@ class AskedWords:
 
     def read(self, texts: Iterable[str]) -> None:
         """Look up the words of these texts, all at once."""
-        words = {word for text in texts for word in words_of(text)}.difference(self._alike)
+        said = {text: words_of(text) for text in texts} if self._asked else {}
+        self._said |= said
+        words = {word for found in said.values() for word in found}.difference(self._alike)
         rows = {word: row for word in words if (row := _row(word))}
         self._alike |= dict.fromkeys(words, (0.0,) * len(self._asked))
-        if not (rows and self._asked):
-            return
-        joined = b"".join(rows.values())
-        lanes = bytearray(len(rows) * _LANE)
-        columns: list[int] = []
-        for at in range(SIZE):
-            lanes[::_LANE] = joined[at::SIZE]
-            columns.append(int.from_bytes(lanes, "little"))
-        shifts = [_MIDDLE * (sum(row) - _MIDDLE * SIZE) for row in rows.values()]
-        cosines = [
-            self._cosines(row, columns, shifts) if row else [0.0] * len(rows) for row in self._asked.values()
-        ]
-        self._alike |= zip(rows, zip(*cosines, strict=True), strict=True)
+        if rows:
+            joined = b"".join(rows.values())
+            lanes = bytearray(len(rows) * _LANE)
+            columns: list[int] = []
+            for at in range(SIZE):
+                lanes[::_LANE] = joined[at::SIZE]
+                columns.append(int.from_bytes(lanes, "little"))
+            shifts = [_MIDDLE * (sum(row) - _MIDDLE * SIZE) for row in rows.values()]
+            cosines = [
+                self._cosines(row, columns, shifts) if row else [0.0] * len(rows)
+                for row in self._asked.values()
+            ]
+            self._alike |= zip(rows, zip(*cosines, strict=True), strict=True)
+        for nth, word in enumerate(self._asked):
+            if word in words:
+                self._alike[word] = (*self._alike[word][:nth], self._itself, *self._alike[word][nth + 1 :])
 
     def _cosines(self, row: bytes, columns: list[int], shifts: list[int]) -> list[float]:
         """How alike a word of the question is to each of the words in these columns.
@@ -95,18 +101,19 @@ class AskedWords:
         products = sum(map(operator.mul, row, columns)).to_bytes(len(shifts) * _LANE, "little")
         own = _MIDDLE * sum(row)
         return [
-            (product - own - shift) / _SQUARED
+            min(product - own - shift, _SQUARED) / _SQUARED
             for product, shift in zip(memoryview(products).cast("H"), shifts, strict=True)
         ]
 
     def score(self, text: str) -> float:
         """How many of the question's words a text says, a word that is half alike counting for half."""
-        said = words_of(text)
-        self.read([text])
-        most = 0.0
-        for nth, (asked, weight) in enumerate(zip(self._asked, self._weights, strict=True)):
-            best = (
-                self._itself if asked in said else max((self._alike[word][nth] for word in said), default=0.0)
-            )
-            most += weight * max(0.0, min(best, 1.0) - LEAST) / (1 - LEAST)
-        return most / (1 + _LONG * len(said))
+        if text not in self._said:
+            self.read([text])
+        rows = [self._alike[word] for word in self._said.get(text, ())]
+        best = map(max, zip(*rows, strict=True))
+        most = sum(
+            weight * (alike - LEAST)
+            for weight, alike in zip(self._weights, best, strict=False)
+            if alike > LEAST
+        )
+        return most / (1 - LEAST) / (1 + _LONG * len(rows))

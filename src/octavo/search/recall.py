@@ -28,7 +28,7 @@ from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
 _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
-_MARGIN = 20  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells;
+_MARGIN = 10  # candidates beyond the limit are read at most and looked at again, with what only the whole record tells;
 _OTHER_WORDS_MARGIN = 50  # so many where that may be other words
 _NO_SCOPE = Scope()
 _SEARCH = "search_memory"  # as OpenTelemetry names it
@@ -372,7 +372,8 @@ def _checked(limit: int) -> int:
 def _within_reach(ranked: Ranking, start: int, limit: int) -> int:
     """How many candidates, from this position on, could be among the best when it is known what each tells."""
     total, limit = ranked.total, max(limit, 1)
-    margin = _OTHER_WORDS_MARGIN if ranked.words.any else _MARGIN
+    # What shares no term stands at the end, if it was looked for.
+    margin = _MARGIN if any(ranked.found[ranked.order[-1]].counts) else _OTHER_WORDS_MARGIN
     first = ranked.order[start : start + limit + margin]
     bar = total[first[:limit][-1]] - 2 * ranked.most_told
     return next((n for n, at in enumerate(first[limit:], limit) if total[at] < bar), len(first))
