@@ -89,7 +89,7 @@ _PROGRAMMING = lazy_pattern(
 _DATE_SIGNS = lazy_pattern(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 _ONE_WORD = 2  # Chinese characters
-_SINGLE_WORDS = 2
+_SINGLE_WORDS = 2  # at most; more are a question without its verb
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
 ASKING = 1.5  # what a record takes that asks for something itself
 ALIKE = 1.5  # what a word adds that a record says in other words, one that is half alike half of it
-MOST_ALIKE = 2  # words
+MOST_ALIKE = 2  # words that count of one record
 FAINT = 0.35  # of a word: what shares no more than that with a question is no answer
 ABOUT = 0.6  # what a fact adds whose own topic is asked about
 NOW = 1.0  # what the newest adds where it is asked what is so now
@@ -55,7 +55,7 @@ _DEPTH = 20
 _LEAD = 1.5  # the power of a vector's lead
 _LEAST_DEVIATION = 0.2  # of the best score
 LOOKED_AT = 10  # hits that tell who says what, and whom each tells of
-_FEW = 100  # records
+_FEW = 100  # candidates: among fewer, BM25 knows little of what a word says
 TOLD = 500  # characters of a record in which it says what it tells, and of whom
 _LINKING = (
     1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
@@ -233,7 +233,7 @@ def _asked_words(question: Question, candidates: Candidates) -> AskedWords:
     total = max(len(candidates.found), _FEW)
     held = dict(zip(question.terms, candidates.held, strict=True))
     rarity = {word: weigh(held.get(word, 0), total) / weigh(0, total) for word in question.words}
-    # Among few records BM25 knows little of what a word says, so the words themselves are counted here too.
+    # Among few candidates the words themselves are counted here too.
     return AskedWords(rarity, _FEW / total)
 
 
