@@ -1,12 +1,15 @@
 """What else is in a folder: editors' leftovers, links, pipes, folders, bytes that are no text. None of it is lost or believed."""
 
+import asyncio
 import os
 import stat
+import sys
+from pathlib import Path
 
 import pytest
 
 from octavo import StoreError
-from octavo.service.vault import Vault
+from octavo.service.vault import Vault, folder
 
 LEFTOVERS = [
     ".system.md.swp", ".#system.md", "#system.md#", "system.md~", "system.md.bak", "system.md.tmp", "~$system.md", ".octavo-1.tmp",
@@ -260,3 +263,102 @@ async def test_somebody_saves_in_the_same_moment(vault, monkeypatch):
     assert saved
     assert document.body == where.read_text() == "two"
     assert {v.body for v in await vault.versions("system")} == {"one", "saved by a person"}
+
+
+def save_when_swapped(monkeypatch, save):
+    """Have a person save in the last moment there is: when our file is about to take the place of theirs."""
+    real, saved = folder.swap_files, []
+
+    def swap(staged, target):
+        if not saved:
+            saved.append(target)
+            save(Path(target))
+        return real(staged, target)
+
+    monkeypatch.setattr(folder, "swap_files", swap)
+    return saved
+
+
+def save_beside(target):
+    beside = target.with_name("beside~")
+    beside.write_text("saved by a person")
+    beside.replace(target)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two files in one step")
+@pytest.mark.parametrize("save", [lambda target: target.write_text("saved by a person"), save_beside])
+async def test_somebody_saves_in_the_last_moment(vault, monkeypatch, save):
+    """Between the last look at a file and its replacement: the edit is seen, kept as a version and then replaced."""
+    await vault.put("system", "one")
+    saved = save_when_swapped(monkeypatch, save)
+    document = await vault.put("system", "two")
+    assert saved
+    assert document.body == (vault.root / "md" / "system.md").read_text() == "two"
+    assert {v.body for v in await vault.versions("system")} == {"one", "saved by a person"}
+    assert list(vault.root.rglob("*.tmp")) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux swaps two files in one step")
+async def test_an_editor_goes_on_writing_in_the_file_that_was_put_back(vault, monkeypatch):
+    """Emptied in the last moment, and written after we looked: no other file stands in its place meanwhile."""
+    await vault.put("system", "one")
+    opened = []
+    save_when_swapped(monkeypatch, lambda target: opened.append(target.open("w")))
+
+    async def write_soon():
+        while not opened:
+            await asyncio.sleep(0.001)
+        opened[0].write("saved by a person")
+        opened[0].close()
+
+    writing = asyncio.create_task(write_soon())
+    await vault.put("system", "two")
+    await writing
+    texts = {v.body for v in await vault.versions("system")} | {(await vault.get("system")).body}
+    assert "saved by a person" in texts
+
+
+async def test_a_file_that_is_being_saved_is_waited_for(vault):
+    """An editor empties a file and then writes it: the empty one is nobody's text."""
+    await vault.put("system", "one")
+    where = vault.root / "md" / "system.md"
+    editor = where.open("w")
+    putting = asyncio.create_task(vault.put("system", "two"))
+    await asyncio.sleep(folder.SAVING_SECONDS / 4)
+    editor.write("saved by a person")
+    editor.close()
+    assert (await putting).body == where.read_text() == "two"
+    assert {v.body for v in await vault.versions("system")} == {"one", "saved by a person"}
+
+
+async def test_somebody_saves_what_is_being_removed(vault, monkeypatch):
+    """What was saved in the last moment before a removal is a version, like every text that gives way."""
+    await vault.put("system", "one")
+    where = vault.root / "md" / "system.md"
+    real, saved = folder._take_away, []
+
+    def take(target, found):
+        if not saved:
+            saved.append(target)
+            where.write_text("saved by a person")
+        real(target, found)
+
+    monkeypatch.setattr(folder, "_take_away", take)
+    assert await vault.remove("system")
+    assert saved
+    assert not where.exists()
+    assert {v.body for v in await vault.versions("system")} == {"one", "saved by a person"}
+
+
+async def test_a_file_made_in_the_same_moment_is_not_written_over(vault, monkeypatch):
+    """A put of a document that had no file until then."""
+    real = folder._put_in_place
+
+    def put_in_place(staged, target, found):
+        if not target.exists():
+            target.write_text("saved by a person")
+        real(staged, target, found)
+
+    monkeypatch.setattr(folder, "_put_in_place", put_in_place)
+    assert (await vault.put("facts/new", "two")).body == "two"
+    assert {v.body for v in await vault.versions("facts/new")} == {"saved by a person"}

@@ -1,5 +1,7 @@
 """What may be missing: what only some operating systems have, with what is done on the others, and packages of extras."""
 
+import ctypes
+import errno
 import importlib
 import importlib.util
 import os
@@ -26,6 +28,9 @@ POSIX = _fcntl is not None
 BINARY: int = getattr(os, "O_BINARY", 0)
 #: To read what somebody else may have put there: no link is followed, and a pipe without a writer is not waited for.
 WARY: int = BINARY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+# Of Linux's renameat2: paths from the current folder on, and the flag for an exchange.
+_HERE, _EXCHANGE = -100, 2
 
 # Windows lets nobody else read or write the byte that is locked, so it is one that no lock file reaches.
 _LOCKED_BYTE = 2**30
@@ -96,6 +101,20 @@ def open_folder(path: str | os.PathLike[str]) -> int | None:
     if not hasattr(os, "O_DIRECTORY"):
         return None
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def swap_files(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Put two files in each other's place, in one step; False where the system or its file system cannot."""
+    try:
+        swap = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # only Linux has it
+        return False
+    if not swap(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE):
+        return True
+    number = ctypes.get_errno()
+    if number in {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
 
 
 def is_read_only(path: str | os.PathLike[str]) -> bool:

@@ -17,13 +17,14 @@ from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
 from octavo.service.vault.names import SUFFIX, TOPS, DocumentAddress, add_sum, address_of, key_of
 from octavo.util.disk import make_folder, replace_file, stage_file, sync_folder
-from octavo.util.system import WARY
+from octavo.util.system import WARY, swap_files
 
 _MADE = ("", *TOPS, "md/users", "knowledge/experiences", "knowledge/facts")
 _TEMPORARY = ".octavo-"
 _STALE_SECONDS = 3600.0
 _MOST_BYTES = 16 * 2**20  # no store keeps more in one record
 ROUNDS = 3  # of what somebody else changes in the same moment
+SAVING_SECONDS = 0.02  # an editor that empties a file and writes it anew is faster
 _RACY_NS = 2 * 10**9  # some file systems tell times in steps of two seconds
 
 
@@ -45,6 +46,11 @@ class Stamp(msgspec.Struct, frozen=True):
         """When the file was last written, as its file system tells it."""
         return datetime.fromtimestamp(self.mtime_ns / 10**9, UTC)
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the file was written just now: its editor may be in the middle of it."""
+        return abs(time.time_ns() - self.mtime_ns) < SAVING_SECONDS * 10**9
+
     def is_sure(self, read_ns: int) -> bool:
         """Whether an edit after this moment shows in the stamp; one in the very moment may not."""
         return min(abs(read_ns - self.mtime_ns), abs(read_ns - self.ctime_ns)) > _RACY_NS
@@ -55,6 +61,10 @@ class Problem(msgspec.Struct, frozen=True):
 
     path: str
     reason: str
+
+
+#: The bytes of a file, and its stamp when they were read.
+FoundFile: TypeAlias = tuple[bytes, Stamp]
 
 
 class Unusable(Exception):  # noqa: N818 - it never leaves the package
@@ -173,7 +183,7 @@ class Folder:
             return False
         return not (self.root / "MD").exists() or name in os.listdir(self.root / folder)  # noqa: PTH208
 
-    def read(self, path: str) -> tuple[bytes, Stamp] | None:
+    def read(self, path: str) -> FoundFile | None:
         """The bytes of a file, None when there is none; Unusable when they are nobody's to read or still being written."""
         try:
             # Warily, or a pipe in the place of a file would hang the service.
@@ -204,31 +214,38 @@ class Folder:
             raise write_error(self.root / path, error) from error
         return staged
 
-    def replace(self, path: str, staged: Path, expected: Stamp | None) -> Stamp:
-        """Put a staged file in the place of the document's; Unusable if somebody changed that meanwhile."""
+    def replace(self, path: str, staged: Path, found: FoundFile | None) -> Stamp:
+        """Put a staged file in the place of the document's, as it was found; Changed if somebody saved meanwhile."""
         try:
             try:
                 target = Path(self._target(path))
-                _check_unchanged(target, expected)
-                staged.replace(target)
-            except BaseException:
+                _check_unchanged(target, found)
+                _put_in_place(staged, target, found)
+            finally:
                 staged.unlink(missing_ok=True)
-                raise
             sync_folder(target.parent)
             return Stamp.of(target.stat())
         except FileNotFoundError as error:
             raise Changed("somebody removed it in the same moment") from error
+        except FileExistsError as error:
+            raise Changed("somebody made it in the same moment") from error
         except OSError as error:
             raise write_error(self.root / path, error) from error
 
-    def unlink(self, path: str, expected: Stamp) -> None:
-        """Remove the file; Unusable if somebody changed it meanwhile."""
+    def unlink(self, path: str, found: FoundFile) -> None:
+        """Remove the file as it was found; Changed if somebody saved meanwhile."""
         target = self.root / path
         try:
             if os.path.lexists(target):
-                _check_unchanged(Path(self._target(path)), expected)
-                target.unlink(missing_ok=True)
+                proper = Path(self._target(path))
+                _check_unchanged(proper, found)
+                if proper != target:
+                    target.unlink()  # a link to what stays
+                else:
+                    _take_away(target, found)
                 sync_folder(target.parent)
+        except FileNotFoundError:
+            pass  # somebody else removed it
         except OSError as error:
             raise write_error(target, error) from error
 
@@ -278,14 +295,54 @@ def _check_plain(path: str, found: os.stat_result) -> None:
         raise Unusable(f"{found.st_size} bytes are more than the {_MOST_BYTES} a document may have")
 
 
-def _check_unchanged(target: Path, expected: Stamp | None) -> None:
-    """Unusable when the file is not as it was when it was read; None says that there was none."""
+def _check_unchanged(target: Path, found: FoundFile | None) -> None:
+    """Changed when the file is not as it was when it was read; None says that there was none."""
     try:
-        found = Stamp.of(target.stat())
+        stamp = Stamp.of(target.stat())
     except (FileNotFoundError, NotADirectoryError):
-        found = None
-    if found != expected:
-        raise Changed("somebody changed it in the same moment")
+        stamp = None
+    if stamp != (found and found[1]):
+        raise _saved()
+
+
+def _put_in_place(staged: Path, target: Path, found: FoundFile | None) -> None:
+    """The staged file becomes the target, unless somebody saved that since it was found.
+
+    They are swapped, and what stood there is read again: between a look and a mere rename an edit could be lost. Whoever
+    has begun to save goes on in the very file that is put back.
+    """
+    ours = staged.read_bytes()
+    if found is None:
+        try:
+            os.link(staged, target)  # unlike a rename it replaces nothing
+        except FileExistsError:
+            raise
+        except (OSError, NotImplementedError):  # a file system without links
+            staged.replace(target)
+    elif not swap_files(staged, target):
+        staged.replace(target)
+    elif staged.read_bytes() != found[0]:
+        swap_files(staged, target)
+        if staged.read_bytes() != ours:
+            swap_files(staged, target)  # saved once more: that is newer
+        raise _saved()
+
+
+def _take_away(target: Path, found: FoundFile) -> None:
+    """Remove the target, and put it back if somebody saved it since it was found."""
+    taken = target.with_name(f"{_TEMPORARY}{new_id()}.tmp")
+    target.rename(taken)
+    try:
+        if taken.read_bytes() != found[0]:
+            with suppress(FileExistsError):  # saved once more: that is newer
+                os.link(taken, target)
+            raise _saved()
+    finally:
+        taken.unlink()
+
+
+def _saved() -> Changed:
+    return Changed("somebody changed it in the same moment")
 
 
 def _reason(error: Exception) -> str:

@@ -30,7 +30,16 @@ from octavo.service.vault.documents import (
     parse,
     version_id,
 )
-from octavo.service.vault.folder import ROUNDS, Changed, Folder, LedgerEntry, Stamp, Unusable
+from octavo.service.vault.folder import (
+    ROUNDS,
+    SAVING_SECONDS,
+    Changed,
+    Folder,
+    FoundFile,
+    LedgerEntry,
+    Stamp,
+    Unusable,
+)
 from octavo.service.vault.names import DocumentAddress, key_of
 from octavo.wraps.attempts import Attempts
 
@@ -102,6 +111,11 @@ class DocumentState(msgspec.Struct):
         return self.entry if self.file and self.entry and self.file.md5 == self.entry.md5 else None
 
     @property
+    def found(self) -> FoundFile | None:
+        """The file as it was read."""
+        return (self.file.raw, self.stamp) if self.file and self.stamp else None
+
+    @property
     def document(self) -> Document:
         """The document as its file says it, or else the record; one of them must be there."""
         content, entry, record = self.file, self.settled, self.record
@@ -167,6 +181,18 @@ class Settler(msgspec.Struct, frozen=True):
             raise Unusable("it holds a NUL character")
         return DocumentState(address, path, entry, parse(text), stamp, stamp.is_sure(read_ns))
 
+    async def _look_once_saved(
+        self, address: DocumentAddress, entry: LedgerEntry | None, path: str | None
+    ) -> DocumentState:
+        """Read the document's file; one that somebody is just saving, when it has not changed for a moment."""
+        state = await asyncio.to_thread(self.look, address, entry, path)
+        for _ in range(ROUNDS):
+            if state.settled or state.stamp is None or not state.stamp.is_fresh:
+                break
+            await asyncio.sleep(SAVING_SECONDS)
+            state = await asyncio.to_thread(self.look, address, entry, path)
+        return state
+
     async def settle(
         self,
         address: DocumentAddress,
@@ -183,7 +209,7 @@ class Settler(msgspec.Struct, frozen=True):
         for round_ in range(ROUNDS):
             staged = None
             try:
-                state = await asyncio.to_thread(self.look, address, entries.get(address.key), path)
+                state = await self._look_once_saved(address, entries.get(address.key), path)
                 after = state.file if wanted is None else wanted(state.file)
                 if wanted is not None and after is not None:
                     if state.settled and after == state.file:
@@ -300,8 +326,8 @@ class Settler(msgspec.Struct, frozen=True):
         """Bring the file and these entries up to what was written. Blocking."""
         after, record, entry, key = plan.after, plan.record, state.entry, state.address.key
         if after is None or record is None:
-            if state.stamp is not None:
-                self.folder.unlink(state.path, state.stamp)
+            if state.found is not None:
+                self.folder.unlink(state.path, state.found)
             if state.stored:  # until then the entry says that the file was deleted
                 entries.pop(key, None)
             return state
@@ -328,5 +354,5 @@ class Settler(msgspec.Struct, frozen=True):
     def _put_file(self, state: DocumentState, content: Content, staged: Path | None) -> DocumentState:
         """Put a text in the place of the file's. Blocking."""
         staged = staged or self.folder.stage(state.path, content.raw)
-        stamp = self.folder.replace(state.path, staged, state.stamp)
+        stamp = self.folder.replace(state.path, staged, state.found)
         return msgspec.structs.replace(state, file=content, stamp=stamp, sure=False)
