@@ -82,15 +82,16 @@ class Where:
         self.tests.append(usual.format(self.column("tenant"), self.bind(scope.tenant)))
         # What is nobody's is much: a session, or the axis along which is read, is the shorter way in. Not so a user's own: one
         # session may be that of all users who name none.
-        way_in = (("session" if scope.session else along),)
-        user = hidden if scope.user == "" and way_in in self.table.shape.axes else usual
+        axes = self.table.shape.axes
+        way_in = ("session" if scope.session else along,)
+        user = hidden if scope.user == "" and way_in in axes else usual
         # An agent may be that of all users, and to be without one is what most records have in common: a user, or a session, is
         # the shorter way in. SQLite, which knows of no sizes, took the agent.
-        named = [(part,) for part in ("user", "session") if getattr(scope, part)]
-        agent = hidden if {*named} & {*self.table.shape.axes} else usual
-        for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
+        shorter = (scope.user and ("user",) in axes) or (scope.session and ("session",) in axes)
+        agent = hidden if shorter else usual
+        tests = (("user", scope.user, user), ("agent", scope.agent, agent), ("session", scope.session, usual))
+        for part, value, test in tests:
             if value is not None:
-                test = {"user": user, "agent": agent}.get(part, usual)
                 self.tests.append(test.format(self.column(part), self.bind(value)))
 
     def _add_kinds(self, query: Query) -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ from octavo.stores.sql.schema import Table, Tables, counter_of
 from octavo.stores.sql.statements import Fetch, Pause, Script
 
 Ranked = TypeVar("Ranked", Record, Head)
+# Named here, since what a function inside another one says of its answer is worked out at every call.
+_Records: TypeAlias = Script[list[Record]]
+_Heads: TypeAlias = Script[list[Head]]
 _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
 _TURN_SECONDS = 0.005  # of making records, after which others go first
@@ -34,7 +37,7 @@ def find(table: Table, query: Query) -> Script[list[Record]]:
     parts = open_parts(query.scope)
     picked = table.select_list(read_with(parts))
 
-    def read(order: int, more: int) -> Script[list[Record]]:
+    def read(order: int, more: int) -> _Records:
         rows = yield select(table, query, picked, order=order, more=more)
         return (yield from records_of(table, rows, query.scope, parts))
 
@@ -48,7 +51,7 @@ def heads(table: Table, query: Query) -> Script[list[Head]]:
     bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
     size = " + ".join(table.dialect.octets.format(body) for body in bodies)
 
-    def read(order: int, more: int) -> Script[list[Head]]:
+    def read(order: int, more: int) -> _Heads:
         rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
         return [
             Head(
