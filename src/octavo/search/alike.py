@@ -111,7 +111,7 @@ class AskedWords:
             self.read([text])
         rows = [self._alike[word] for word in self._said.get(text, ())]
         best = map(max, zip(*rows, strict=True))
-        most = sum(
+        most: float = sum(
             weight * (alike - LEAST)
             for weight, alike in zip(self._weights, best, strict=False)
             if alike > LEAST

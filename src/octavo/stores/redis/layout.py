@@ -66,16 +66,19 @@ class KeyLayout:
         """What every key of a tenant's collection begins with."""
         return f"{self._front}{{{Scope(tenant=tenant).key}}}:{collection}:".encode()
 
-    def _keys(self, collection: str, scope: Scope) -> tuple[bytes, ...]:
-        """The keys of a record of this scope, in the order that the script WRITE takes them in."""
+    def _keys(self, collection: str, scope: Scope) -> tuple[tuple[bytes, ...], ...]:
+        """The keys of a record of this scope, in the order that the script WRITE takes them in: its own, then what it shares."""
         base, scope_key = self.base(collection, scope.tenant), scope.key.encode()
-        own = [
-            base + what + scope_key
-            for what in (b"marks:", b"body:", b"terms:", b"order:scope:", b"kinds:scope:")
-        ]
+        own = (b"marks:", b"body:", b"terms:", b"order:scope:", b"kinds:scope:")
         names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
-        shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"scopes:")]
-        return (*own, base + b"names", base + b"ends", base + b"parts", *shared)
+        shared = [
+            tuple([base + what + name for what in (b"order:", b"kinds:", b"scopes:")]) for name in names
+        ]
+        return (
+            tuple([base + what + scope_key for what in own]),
+            (base + b"names", base + b"ends", base + b"parts"),
+            *shared,
+        )
 
     def plan_read(self, query: Query) -> ReadPlan:
         """The narrowest sorted set that holds all a query can find."""

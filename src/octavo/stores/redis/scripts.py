@@ -67,9 +67,9 @@ local function version(kinds) return redis.call('HGET', kinds, '\0v') or '' end
 
 # Takes records out and puts others in: adds what is not kept yet, or, with the name of a `swap`, replaces `old` by `new` if what
 # they were made from still holds. Without either, the scopes live on as if they had been written to.
-# KEYS: those of each scope, and counters to watch. ARGV: again, ttl, swap or '', how many keys each scope has, old, new, taken,
-# watched. A scope has marks, body, terms, order, kinds, then what it shares: names, ends, parts, and order, kinds and scopes of its
-# tenant and of each name in its scope. Old and new are lists of {scope, member, kind and end and marks, body}, taken is one of
+# KEYS: those of all scopes, and counters to watch. ARGV: again, ttl, swap or '', for each scope where its keys begin, old, new,
+# taken, watched. A scope has marks, body, terms, order, kinds, then what it shares: names, ends, parts; and order, kinds and scopes
+# of its tenant and of each name in its scope. Those that stand together are named by the number of the first. Old and new are lists of {scope, member, kind and end and marks, body}, taken is one of
 # {scope, id} that must be kept, watched one of the versions that the counters must have.
 # Answers a digit for each of the new, 1 when it was added, or one for a swap; and whether a tenant's collection was empty.
 WRITE = Script(
@@ -77,15 +77,17 @@ WRITE = Script(
     r"""
 local MARKS, BODY, TERMS, ORDER, NAMES, ENDS, PARTS, SHARED = 1, 2, 3, 4, 6, 7, 8, 9
 local again, ttl, swap = ARGV[1] == '1', tonumber(ARGV[2]), ARGV[3]
-local scopes, size, left, fresh, at = {}, {}, {}, 0, 0
+local scopes, size, left, lasting, fresh = {}, {}, {}, {}, 0
 local function is_hash(n)
   if n < SHARED then return n == BODY or n == TERMS or n == ORDER + 1 end
   return (n - SHARED) % 3 == 1
 end
-for keys in string.gmatch(ARGV[4], '%d+') do
-  local scope = {}
-  for n = 1, tonumber(keys) do scope[n] = KEYS[at + n] end
-  at = at + #scope
+for starts in string.gmatch(ARGV[4], '[^,]+') do
+  local scope, together = {}, NAMES - 1
+  for start in string.gmatch(starts, '%d+') do
+    for n = tonumber(start), tonumber(start) + together - 1 do scope[#scope + 1] = KEYS[n] end
+    together = 3
+  end
   -- Redis does not undo: a key that is somebody else's stops the script here, before anything is written.
   for n, key in ipairs(scope) do
     if not size[key] then
@@ -125,7 +127,7 @@ if swap ~= '' then
     if redis.call('HEXISTS', scopes[tonumber(taken[n])][BODY], taken[n + 1]) == 0 then return {'0', fresh} end
   end
   for n, seen in ipairs(watched) do
-    if version(KEYS[at + n]) ~= seen then return {'0', fresh} end
+    if version(KEYS[#KEYS - #watched + n]) ~= seen then return {'0', fresh} end
   end
 end
 
@@ -228,7 +230,10 @@ for _, scope in ipairs(scopes) do
     local had = left[key]
     if ttl == 0 then
       -- New, or left by a writer with a ttl: this is to stay.
-      if left[scope[BODY]] ~= -1 then redis.call('PERSIST', key) end
+      if left[scope[BODY]] ~= -1 and not lasting[key] then
+        redis.call('PERSIST', key)
+        lasting[key] = true
+      end
     elseif n < NAMES or had == -2 or (had >= 0 and had < ttl * 1000) then
       -- What other scopes stand in too may only live longer for this write, never shorter.
       redis.call('EXPIRE', key, ttl)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import random
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
@@ -143,12 +142,15 @@ class Writer:
 
 
 class _Call:
-    """The words of one call of WRITE: the keys of each scope, and of the counters to watch, and what is to be done."""
+    """The words of one call of WRITE: the keys of its scopes, and of the counters to watch, and what is to be done."""
 
     def __init__(self, layout: KeyLayout, swap: bytes = b"") -> None:
         self._layout = layout
         self._swap = swap
-        self._scopes: dict[tuple[bytes, ...], bytes] = {}  # by their keys: their numbers
+        self._keys: list[bytes] = []
+        self._starts: dict[tuple[bytes, ...], bytes] = {}  # which number the first of these keys has
+        self._scopes: dict[tuple[bytes, ...], bytes] = {}  # by their own keys: their numbers
+        self._told: list[bytes] = []  # of each scope, where its keys are
         self._old: list[bytes] = []
         self._new: list[bytes] = []
         self._taken: list[bytes] = []
@@ -157,15 +159,24 @@ class _Call:
     @property
     def keys(self) -> list[bytes]:
         """What WRITE may touch."""
-        return [*itertools.chain.from_iterable(self._scopes), *self.watched]
+        return [*self._keys, *self.watched]
 
     def number_of(self, collection: str, scope: Scope) -> bytes:
         """The number of a collection's scope in this call, counted from 1 as Lua does."""
-        keys = self._layout.keys(collection, scope)
-        number = self._scopes.get(keys)
+        groups = self._layout.keys(collection, scope)
+        number = self._scopes.get(groups[0])
         if number is None:
-            number = self._scopes[keys] = b"%d" % (len(self._scopes) + 1)
+            number = self._scopes[groups[0]] = b"%d" % (len(self._scopes) + 1)
+            self._told.append(b" ".join(map(self._start_of, groups)))
         return number
+
+    def _start_of(self, keys: tuple[bytes, ...]) -> bytes:
+        """The number of the first of these keys; what several scopes share is named once."""
+        start = self._starts.get(keys)
+        if start is None:
+            start = self._starts[keys] = b"%d" % (len(self._keys) + 1)
+            self._keys += keys
+        return start
 
     def put(self, sealed: StoredRecord) -> None:
         """Have this record kept."""
@@ -185,8 +196,7 @@ class _Call:
         packed = [word for texts in lists for word in pack(texts)]
         if (size := max(map(len, packed))) > _MOST_BYTES:
             raise StoreError(f"{size} bytes are more than the {_MOST_BYTES} one Redis transaction can take")
-        sizes = b" ".join([b"%d" % len(keys) for keys in self._scopes])
-        return (self._swap, sizes, *packed)
+        return (self._swap, b",".join(self._told), *packed)
 
     def _record(self, sealed: StoredRecord, body: bytes) -> tuple[bytes, ...]:
         number = self.number_of(sealed.collection, sealed.scope)
