@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from octavo.kernel.model import Head, Rank, Record, Scope
-from octavo.kernel.text import content, fold_in_steps, spell
-from octavo.util.sync import run_steps
+from octavo.kernel.text import content, fold, fold_in_steps, spell
 
 _SOON_FOLDED = 8192  # characters
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -264,7 +263,7 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
         """The folded text a substring search looks through."""
         folded = self.folded
         if folded is None:
-            folded = run_steps(self.fold_in_steps())
+            folded = self._keep_folded(fold(content(self.text, None if self.text else self.data)))
         return folded
 
     @property
@@ -276,7 +275,10 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
     def fold_in_steps(self) -> Generator[None, None, str]:
         """Make `search` in steps, so that other tasks need not wait for all of it."""
         folded = yield from fold_in_steps(content(self.text, None if self.text else self.data))
-        self.folded = folded = self.text if folded == self.text else folded
+        return self._keep_folded(folded)
+
+    def _keep_folded(self, folded: str) -> str:
+        self.folded = folded = self.text if folded == self.text else folded  # one object for both
         return folded
 
     @property

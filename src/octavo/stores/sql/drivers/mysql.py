@@ -178,7 +178,7 @@ class MySQLDriver(Driver):
         seconds = BUILD_SECONDS if isinstance(statement, Build) else self._timeout
         most = self.dialect.most_bytes or 0
         # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
-        long = any(type(value) is str and len(value) > most // 8 for value in statement.values)
+        long = max([len(value) for value in statement.values if type(value) is str], default=0) > most // 8
         sql = "" if long else _fill_in(connection, statement.sql, statement.values)
         if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
             return await run(send_in_parts(statement, most), lambda part: self.send(connection, part))
@@ -256,7 +256,7 @@ def _fill_in(connection: Any, sql: str, values: Sequence[Any]) -> str:
     backslash = connection.escape_string("\\")
     return sql % tuple(
         [
-            "'" + value.replace("\\", backslash).replace("'", "''") + "'"
+            "'" + (value.replace("\\", backslash) if "\\" in value else value).replace("'", "''") + "'"
             if type(value) is str
             else literal(value)
             for value in values
