@@ -257,14 +257,14 @@ def stuck(server):
     """A store that gives no answer: told when it is asked, and when nobody waits for the answer any more."""
     asked, left = threading.Event(), threading.Event()
 
-    async def heads(query):
+    async def find_within(query, max_bytes):
         asked.set()
         try:
             await asyncio.Event().wait()
         finally:
             left.set()
 
-    server.app.state.memories.assembled.store.heads = heads
+    server.app.state.memories.assembled.store.find_within = find_within
     yield asked, left
 
 

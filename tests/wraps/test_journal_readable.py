@@ -11,6 +11,7 @@ from outages import COLLECTION, Unsteady, add, event, ids, remove, those, unstea
 
 from octavo import START, Add, Change, Query, Remove, Scope, open_store
 from octavo.errors import StoreUnavailable
+from octavo.kernel.ports import find_within
 from octavo.kernel.terms.terms import terms
 from octavo.stores.memory import MemoryStore
 from octavo.testing.agreement import assert_same, spelling
@@ -73,6 +74,8 @@ async def test_questions_are_answered_while_writes_are_refused(place, tmp_path, 
 async def _answers(store, query):
     found = await store.search(query, terms("owl crow"))
     heads = await store.heads(query)
+    whole, too_large = await find_within(store, query, 10**6), await find_within(store, query, 1)
+    assert not whole or (spelling(whole) == spelling(await store.find(query)) and too_large is None)
     return spelling(await store.find(query)), heads, await store.tally(query), found
 
 

@@ -8,12 +8,12 @@ from faults import said
 
 from documented import list_store
 from octavo import Add, Indexed, Query, Scope, Store, StoreClosed, open_store, open_vectors
-from octavo.kernel.ports import Describes, ListsHeads, ListsTenants, Resembles, Searches
+from octavo.kernel.ports import Describes, FindsWithin, ListsHeads, ListsTenants, Resembles, Searches
 from octavo.stores.base import BaseStore
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Deduped, Wrap
 
-CAPABILITIES = (Store, Searches, ListsHeads, ListsTenants, Describes, Resembles)
+CAPABILITIES = (Store, Searches, FindsWithin, ListsHeads, ListsTenants, Describes, Resembles)
 
 
 class Bare(BaseStore):
@@ -149,9 +149,9 @@ class Unread(Wrap):
         raise AssertionError("whole records were read")
 
 
-async def test_heads_are_of_what_a_wrap_finds():
+async def test_heads_are_of_what_a_wrap_finds(tmp_path):
     """Whoever answers `find` in his own way is not passed by; whoever adds nothing to it reads no records for heads."""
-    async with open_store("memory://") as store:
+    async with open_store(f"sqlite:///{tmp_path}/octavo.db") as store:
         await store.apply([Add([said("a", "hello"), said("secret", "hidden")])])
         query = Query(collection="messages")
         for hiding in (
@@ -160,5 +160,7 @@ async def test_heads_are_of_what_a_wrap_finds():
             Indexed(Hiding(store), open_vectors("memory://"), HashEmbedder()),
         ):
             assert [head.id for head in await hiding.heads(query)] == ["a"]
+            assert [record.id for record in await hiding.find_within(query, 1000)] == ["a"]
+            assert await hiding.find_within(query, 4) is None
         for plain in (Wrap, Deduped, lambda inner: Indexed(inner, open_vectors("memory://"), HashEmbedder())):
             assert [head.id for head in await plain(Unread(store)).heads(query)] == ["a", "secret"]

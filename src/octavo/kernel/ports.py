@@ -84,6 +84,15 @@ class ListsHeads(Protocol):
 
 
 @runtime_checkable
+class FindsWithin(Protocol):
+    """A store that answers at once if the answer is small enough, without being asked before how large it is."""
+
+    async def find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
+        """What `find` answers; None if texts and bodies of that, as `heads` counts them, take more than so many bytes."""
+        ...
+
+
+@runtime_checkable
 class ListsNames(Protocol):
     """A store that can say which users, agents and sessions have records, a page at a time."""
 
@@ -423,10 +432,19 @@ async def read_page(store: Store, query: Query, max_bytes: int | None) -> tuple[
     most = query.limit or 0
     if not most:
         return [], None
+    whole = await find_within(store, msgspec.structs.replace(query, limit=most + 1), max_bytes)
+    if whole is not None:
+        page = whole[:most]
+        return page, page[-1].cursor if len(page) < len(whole) else None
     known = await list_heads(store, msgspec.structs.replace(query, limit=most + 1))
     fits = count_fitting((head.size_bytes for head in known[:most]), max_bytes)
     found = await store.find(msgspec.structs.replace(query, limit=fits)) if fits else []
     return found, found[-1].cursor if found and fits < len(known) else None
+
+
+async def find_within(store: Store, query: Query, max_bytes: int) -> list[Record] | None:
+    """All that answers a query, if it takes no more than `max_bytes`, and the store can tell that at once; else None."""
+    return await store.find_within(query, max_bytes) if isinstance(store, FindsWithin) else None
 
 
 def count_fitting(sizes: Iterable[int], max_bytes: int) -> int:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.codec import check_query, check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
-from octavo.kernel.ports import Store, count_fitting, list_heads, read_page
+from octavo.kernel.ports import Store, count_fitting, find_within, list_heads, read_page
 from octavo.layers import checking
 from octavo.layers.records import COLLECTIONS, LAYER_OF, LOG, entry_of, memory_of, owner_of, record_of
 from octavo.layers.shared import CHANGES, Shared
@@ -53,10 +53,14 @@ class LayerReading:
         query = self._layer_query("profile", user_id, agent_id, category)
         at, store = checking.moment("as_of", as_of), self._shared.store
         most, room = checking.limit(limit), checking.room(max_bytes)
-        if at is None and room is None and after is None and most is None:
-            found = await store.find(query)
-            found.sort(key=lambda record: (record.updated_at or record.created_at, record.id), reverse=True)
-            return _page(found)
+        if at is None and after is None:  # most profiles are short enough to be read as they are
+            asked = query if most is None else replace(query, limit=most + 1)
+            found = await (store.find(asked) if room is None else find_within(store, asked, room))
+            if found is not None and (most is None or len(found) <= most):
+                found.sort(
+                    key=lambda record: (record.updated_at or record.created_at, record.id), reverse=True
+                )
+                return _page(found)
         return _page(*await _read_latest(store, query, at, most, room, after))
 
     async def events(

@@ -16,7 +16,7 @@ from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Head, NameCount, Op, Query, Record, Remove, Scope, ScopePart
-from octavo.kernel.ports import ListsHeads, ListsNames, Store, walk
+from octavo.kernel.ports import FindsWithin, ListsHeads, ListsNames, Store, walk
 from octavo.testing.strategies import Program, Write, programs, spell_code
 from octavo.testing.subject import NOON, StoreUnderTest, count, ids, message, messages, on_a_store, refuses
 from octavo.util.user_code import catch_error
@@ -339,6 +339,12 @@ async def assert_same(store: Store, right: Store, query: Query) -> list[Record]:
             # A store may count what it keeps beside them; a page that is cut by bytes must not grow past them.
             least = right_one.size_bytes
             assert least <= told.size_bytes <= 2 * least + MOST_BESIDE_BYTES, spell_code(query)
+        if isinstance(store, FindsWithin):
+            taken = sum(head.size_bytes for head in known)
+            whole = await store.find_within(query, taken)
+            assert whole is not None, spell_code(query)
+            assert spelling(whole) == spelling(found), spell_code(query)
+            assert not taken or await store.find_within(query, taken - 1) is None, spell_code(query)
     return found
 
 

@@ -66,9 +66,9 @@ class Metered(Wrap):
     def __init__(self, store: Store, meter: Meter | None = None, *, owned: bool = True) -> None:
         super().__init__(store, owned=owned)
         self.meter = meter or Meter()
-        for name in (*_READ, "resembling", "write"):
+        for name in (*_READ, "find_within", "resembling", "write"):
             if callable(verb := getattr(store, name, None)):
-                self.__dict__[name] = self._wrap_verb(name, verb)
+                self.__dict__[name] = self._wrap_verb("find" if name == "find_within" else name, verb)
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""

@@ -26,8 +26,9 @@ class Wrap:
                 continue
             if callable(inspect.getattr_static(store, name)):
                 self.__dict__[name] = getattr(store, name)
-        if "heads" in self.__dict__ and type(self).find is not Wrap.find:
-            self.__dict__["heads"] = self._find_heads  # or this way of finding would be passed by
+        if type(self).find is not Wrap.find:  # which would be passed by
+            own = {"heads": self._find_heads, "find_within": self._find_within}
+            self.__dict__.update({name: verb for name, verb in own.items() if name in self.__dict__})
 
     def __getattr__(self, name: str) -> Any:
         # `inner` is missing only before __init__, as in copy.copy.
@@ -45,6 +46,10 @@ class Wrap:
 
     async def _find_heads(self, query: Query) -> list[Head]:
         return [Head.of(record) for record in await self.find(query)]
+
+    async def _find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
+        found = await self.find(query)
+        return found if sum(Head.of(record).size_bytes for record in found) <= max_bytes else None
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""

@@ -17,7 +17,7 @@ from octavo.stores.redis.scripts import READ, TALLY, UNLIST, unpack
 T = TypeVar("T")
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
-_PAGE_BYTES = 8 * 1024 * 1024
+_PAGE_BYTES = 2 * 1024 * 1024
 _FEW = 20
 _IDS = 500
 _ALL = -1  # members of a range; or bytes enough for any number of them

@@ -48,11 +48,10 @@ def heads(table: Table, query: Query) -> Script[list[Head]]:
     """Answer the query with the `Head.of` each record."""
     parts, moment = open_parts(query.scope), table.dialect.moment
     fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
-    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
-    size = " + ".join(table.dialect.octets.format(body) for body in bodies)
+    size_bytes = _size_of(table)
 
     def read(order: int, more: int) -> _Heads:
-        rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
+        rows = yield select(table, query, ", ".join([size_bytes, *fields]), order=order, more=more)
         return [
             Head(
                 id=id_,
@@ -67,6 +66,20 @@ def heads(table: Table, query: Query) -> Script[list[Head]]:
         ]
 
     return (yield from _read_in_order(table, query, read))
+
+
+def find_within(table: Table, query: Query, max_bytes: int) -> Script[list[Record] | None]:
+    """Answer the query, unless texts and bodies of that take more than so many bytes."""
+    sorts = len(table.dialect.order_tail)
+    sized = select(table, query, f"{_size_of(table)} AS size_bytes", order=sorts)
+    [[taken]] = yield Fetch(f"SELECT SUM(size_bytes) FROM ({sized.sql}) AS sized", sized.values)
+    return None if (taken or 0) > max_bytes else (yield from find(table, query))
+
+
+def _size_of(table: Table) -> str:
+    """How many bytes the text and the bodies of a row take, in SQL."""
+    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
+    return " + ".join(table.dialect.octets.format(body) for body in bodies)
 
 
 def _read_in_order(

@@ -76,6 +76,14 @@ class SQLStore(SearchingStore):
         table = await self._table_to_read(query.collection)
         return [] if table is None else await self._driver.read(lambda: reading.find(table, query))
 
+    async def find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
+        """Answer the query, unless texts and bodies of that take more than so many bytes."""
+        query = check_query(query)
+        await self._ensure_open()
+        if not is_answerable(query) or (table := await self._table_to_read(query.collection)) is None:
+            return []
+        return await self._driver.read(lambda: reading.find_within(table, query, max_bytes))
+
     async def _heads(self, query: Query) -> list[Head]:
         table = await self._table_to_read(query.collection)
         return [] if table is None else await self._driver.read(lambda: reading.heads(table, query))

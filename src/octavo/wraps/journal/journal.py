@@ -105,7 +105,7 @@ class Journal(Wrap):
         self._busy = 0  # writes under way
         self._quiet = asyncio.Event()
         self._stored = self._queued = self._refused = 0
-        for name in ("heads", "names", "search", "resembling", "tenants"):
+        for name in ("heads", "find_within", "names", "search", "resembling", "tenants"):
             if callable(getattr(store, name, None)):
                 self.__dict__[name] = functools.partial(self._ask, name)
         if callable(getattr(store, "describe", None)):

@@ -36,6 +36,11 @@ class QueuedAnswers:
         """Their heads."""
         return await self._list(query, functools.partial(list_heads, self._store), Head.of)
 
+    async def find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
+        """The records as they will be, unless they take more than so many bytes."""
+        taken = sum(head.size_bytes for head in await self.heads(query))
+        return None if taken > max_bytes else await self.find(query)
+
     async def tally(self, query: Query) -> Tally:
         """How many there will be."""
         before, after = await self._draft(query)
