@@ -1,8 +1,8 @@
 """A text cut into sentences and clauses, each brought to a form that the patterns know."""
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.text import lazy_pattern
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH
@@ -20,6 +20,9 @@ _WHOLE = lazy_pattern(r"(?s).*(?:[。！？!?；;…\n]|[.](?=\s))")
 _KEPT_END = frozenset("\"'+#%")
 _OPENED_BY = dict(zip(")）]］」』】》〉”", "(（[［「『【《〈“", strict=True))
 _I = re.IGNORECASE
+
+#: Patterns, and what takes the place of each.
+_Rewrites: TypeAlias = "Iterable[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]"
 _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (lazy_pattern(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
@@ -254,8 +257,7 @@ def _clean(written: str) -> str:
 
 def clauses_zh(sentence: str) -> list[str]:
     """The clauses of a Chinese sentence, without what stood between them."""
-    for pattern, other in _ASIDE:
-        sentence = pattern.sub(other, sentence)
+    sentence = _rewritten(sentence, _ASIDE)
     parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
     joined: list[str] = []
     for part in (CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", one) for one in parts if one):  # 英语和法语我都会说
@@ -299,12 +301,17 @@ def _statements(clause: str) -> Iterator[str]:
 
 def _introduced(text: str) -> str:
     """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
-    for pattern, other in _SAID_SHORT:
-        text = pattern.sub(other, text)
+    text = _rewritten(text, _SAID_SHORT)
     if match := ENGLISH.LED_IN.match(text):
         text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
-    for pattern, other in _TWO_IN_ONE:
-        text = pattern.sub(other, text)
+    return _rewritten(text, _TWO_IN_ONE)
+
+
+def _rewritten(text: str, rewrites: _Rewrites) -> str:
+    """The text with each pattern replaced in turn; hardly any of them is in a text, and to look costs half as much as to replace."""
+    for pattern, other in rewrites:
+        if pattern.search(text):
+            text = pattern.sub(other, text)
     return text
 
 
@@ -318,9 +325,7 @@ def _as_one(text: str) -> str:
 
 def expanded(text: str) -> str:
     """The text without contractions: I'm is I am."""
-    for pattern, full in _CONTRACTED:
-        text = pattern.sub(full, text)
-    return text
+    return _rewritten(text, _CONTRACTED)
 
 
 # --- from clause to clause
