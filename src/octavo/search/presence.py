@@ -57,7 +57,7 @@ _AGE = AnswerKind(
 )
 _PRICE = AnswerKind(
     lazy_pattern(
-        r"\bhow much (?!time|sleep|long)|\bwhat(?:'s| is| was|s)?(?: \w+){0,3} (?:salary|rent|price|cost|income)\b"
+        r"\bhow much (?:is|was|were|are|does|did|do|would|has|have|money|rent|for|to|[iw]e?)\b|\bwhat(?:'s| is| was|s)?(?: \w+){0,3} (?:salary|rent|price|cost|income)\b"
         "|多少钱|(?:工资|月薪|房租|租金|学费|存款|额度|收入|薪水|房贷|月供).{0,4}多少|多少.{0,2}(?:工资|房租|学费|存款|块)|花了?多少",
         re.IGNORECASE,
     ),

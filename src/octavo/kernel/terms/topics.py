@@ -35,6 +35,26 @@ _AGED = lazy_pattern(
     r"(?=\s*(?:[,.!;]|$)|\s+(?:and|but|now|so|in|this|next|on|years?)\b)",
     re.IGNORECASE,
 )
+# "I'm a welder at the docks", 我是一名护工: that it is a trade shows in how it is said, and in how the word ends.
+_IS_TRADE = (
+    r"\b(?:i'?m|i am|i was|user is|s?he'?s|as|became|become|(?<!it )(?<!this )(?<!that )(?<!there )is) an? (?!veg|christian|believer|beginner|member|lover)"
+    r"(?:[\w-]+ ){0,2}?(?:[\w-]+(?:er|or|ist|ian|man|woman|eer|yst|ant)|nurse|chef|cook|vet|judge|pilot|guard|architect|mechanic|coach|clerk|priest|agent)\b"
+)
+_TRADE = lazy_pattern(
+    rf"{_IS_TRADE}|(?:是|当|做|干)(?:了|着|一?[名个位])?[\u4e00-\u9fff]{{0,6}}?"
+    r"(?:师|员|工|医生|护士|司机|教练|经理|警察|会计|律师|老板|匠|保安|保姆|主播|作家|记者|翻译|编辑|农民|军人|兽医)(?:[，。！的了,.!]|$)",
+    re.IGNORECASE,
+)
+_EMPLOYED = lazy_pattern(
+    rf"{_IS_TRADE} (?:at|for|with|in) |在[\u4e00-\u9fff]{{2,10}}(?:上班|工作|任职|当|做)", re.IGNORECASE
+)
+_SHAPES = (("name", _NAMED), ("birthday", _AGED), ("occupation", _TRADE), ("employer", _EMPLOYED))
+# "What don't I like?", 我不爱吃什么: the word alone says the opposite.
+_NOT_LIKED = lazy_pattern(
+    r"(?:n't|\bnot|\bnever)(?: (?:i|you|we|they|he|she|my \w+|the user|really|much|actually))* (?:like|love|enjoy)\b|[不没](?:太|大|怎么|是很|是太)?(?:喜欢|爱|中意)",
+    re.IGNORECASE,
+)
+_LIKED = lazy_pattern(r"\b(?:like|love|enjoy|prefer|favou?rite|fan)|喜欢|爱|中意", re.IGNORECASE)
 _NOTHING: tuple[tuple[()], tuple[()]] = (), ()
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
 
@@ -64,7 +84,11 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
             for phrase, named in phrases:
                 if phrase in folded:
                     about.update(named)
-    for topic, pattern in (("name", _NAMED), ("birthday", _AGED)):
+    if len(rest := _NOT_LIKED.sub("", text)) < len(text):
+        about.add(f"{TOPIC_PREFIX}dislike")
+        if not _LIKED.search(rest):
+            about.discard(f"{TOPIC_PREFIX}like")
+    for topic, pattern in _SHAPES:
         if pattern.search(text):
             about.add(f"{TOPIC_PREFIX}{topic}")
     return sorted(about)
