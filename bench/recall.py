@@ -220,8 +220,9 @@ async def _asked(
         if raw is not None:
             theirs = await raw.ask(user, given)
             spent.append(perf_counter() - began)
-            if theirs != len(found):
-                raise AssertionError(f"{text!r} of {user}: recall found {len(found)}, the engine {theirs}")
+            ours = len(await recall.recall(text, Scope(user=user), other_words=False))  # what shares a term
+            if theirs != ours:
+                raise AssertionError(f"{text!r} of {user}: recall found {ours}, the engine {theirs}")
         if not found:
             raise AssertionError(f"{text!r} of {user} was not found")
         if number:  # the first one was for warming up

@@ -80,3 +80,35 @@ async def test_a_hit_without_a_shared_word_says_why():
         await memory.add(SAID[0], user_id="lin", infer=False)
         [hit] = await memory.search("Which metal is bad for me?", user_id="lin")
         assert hit.why == "says it in other words"
+
+
+GOING_ON = (
+    "My flatmate Jun is a sommelier.",
+    "Therapy is on Tuesdays at five with Morag.",
+    *SAID[2:],
+    "The fridge is full of oat milk since Jun gets hives of the other.",
+    "Moved therapy, it's Fridays from now on.",
+)
+
+
+@pytest.mark.every_store
+async def test_what_goes_on_about_the_best_hit_is_found(store):
+    """By what the question calls neither: a name, or what has changed since."""
+    async with AsyncMemory(store) as memory:
+        for text in GOING_ON:
+            await memory.add(text, user_id="lin", infer=False)
+        for question, first, later in (
+            ("What must my flatmate avoid?", GOING_ON[0], GOING_ON[-2]),
+            ("Which day do I see Morag?", GOING_ON[1], GOING_ON[-1]),
+        ):
+            found = await memory.search(question, user_id="lin", limit=2)
+            assert [hit.text for hit in found] == [first, later], question
+            assert "goes on about the best hit" in found[1].why
+
+
+async def test_what_was_told_before_does_not_go_on_about_the_best_hit():
+    async with AsyncMemory("memory://") as memory:
+        for text in ("Jun gets hives of milk.", *GOING_ON[2:-2], GOING_ON[0]):
+            await memory.add(text, user_id="lin", infer=False)
+        found = await memory.search("What must my flatmate avoid?", user_id="lin")
+        assert not any("goes on" in hit.why for hit in found)

@@ -11,7 +11,7 @@ from octavo import NotFound, Scope, new_id
 from octavo.kernel.ids import now
 from octavo.kernel.terms.matches import MOST
 
-SIGNALS = ("terms", "session", "vector", "time", "recency", "alike")
+SIGNALS = ("terms", "session", "vector", "time", "recency", "alike", "later")
 
 
 async def test_matched_terms(store, home):

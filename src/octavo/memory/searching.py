@@ -287,6 +287,8 @@ def _reason(hit: Hit, found: Recalled, spelled: Mapping[str, str]) -> str:
             reasons.append(f"number {signal.rank} when read again")
         elif signal.name == "alike" and signal.score and not reasons:
             reasons.append("says it in other words")
+        elif signal.name == "later" and signal.score and not hit.terms:
+            reasons.append("goes on about the best hit")
         elif signal.name == "time" and signal.score > 0.5:
             reasons.append("from the time asked for")
     return "; ".join(reasons) or ("is known" if found.overview else "said next to what was found")

@@ -105,6 +105,10 @@ class AskedWords:
             for product, shift in zip(memoryview(products).cast("H"), shifts, strict=True)
         ]
 
+    def others_in(self, text: str) -> list[str]:
+        """The words of a text that was read, but for those of the question."""
+        return [word for word in self._said.get(text, ()) if word not in self._asked]
+
     def score(self, text: str) -> float:
         """How many of the question's words a text says, a word that is half alike counting for half."""
         if text not in self._said:

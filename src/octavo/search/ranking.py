@@ -7,6 +7,7 @@ records of the scope into the counts moved no figure of the benchmarks by more t
 import heapq
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeAlias
@@ -43,6 +44,10 @@ ASKING = 1.5  # what a record takes that asks for something itself
 ALIKE = 1.5  # what a word adds that a record says in other words, one that is half alike half of it
 MOST_ALIKE = 2  # words that count of one record
 FAINT = 0.35  # of a word: what shares no more than that with a question is no answer
+LATER = (
+    0.7  # of what it lacks beside the best hit, what a record adds that was told later and goes on about that
+)
+RARE = 0.35  # with a word that weighs so much: one that no record has weighs 1
 ABOUT = 0.6  # what a fact adds whose own topic is asked about
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best
@@ -55,7 +60,8 @@ _DEPTH = 20
 _LEAD = 1.5  # the power of a vector's lead
 _LEAST_DEVIATION = 0.2  # of the best score
 LOOKED_AT = 10  # hits that tell who says what, and whom each tells of
-_FEW = 100  # candidates: among fewer, BM25 knows little of what a word says
+_FEW = 100  # candidates: among fewer, BM25 knows little of what a word says,
+_FEW_READ = 40  # and so do fewer records than these
 TOLD = 500  # characters of a record in which it says what it tells, and of whom
 _LINKING = (
     1  # the first hit, or two if several things are asked for, says whom or what the others should tell of
@@ -126,9 +132,35 @@ class Ranking(msgspec.Struct):
                 added += ABOUT
         return added
 
+    @property
+    def looks_further(self) -> bool:
+        """Whether there are candidates that share no term with the question: these stand at the end."""
+        return not any(self.found[self.order[-1]].counts)
+
+    def told_later(self, rows: Sequence[Scored]) -> dict[int, float]:
+        """What those of the records add that go on about the best one: told later, with a word of it that few of them have.
+
+        "Orkney's off, the Hebrides instead" goes on about "We fly to Orkney in September".
+        """
+        telling = [row for row in rows if row[0] not in self.others and self.says_something(row[0])]
+        if not (telling and self.looks_further):
+            return {}
+        first, _, most = max(telling, key=lambda row: row[2])
+        words = {at: self.words.others_in(record.text[:TOLD]) for at, record, _ in rows}
+        held = Counter(word for each in words.values() for word in each)
+        total = max(len(rows), _FEW_READ)
+        rarity = {word: weigh(held[word], total) / weigh(0, total) for word in words[first]}
+        added: dict[int, float] = {}
+        for at, _, score in rows:
+            rarest = max((rarity.get(word, 0.0) for word in words[at]), default=0.0)
+            if at > first and at not in self.others and rarest >= RARE:
+                self.signals["later"][at] = rarest
+                added[at] = LATER * rarest * max(most - score, 0.0)
+        return added
+
     def says_something(self, at: int) -> bool:
-        """Whether a record that was read says anything of what is asked, or was named by the vectors."""
-        shares = any(self.found[at].counts) or at in self.candidates.cosines
+        """Whether a record that was read says anything of what is asked, goes on about the best, or was named by the vectors."""
+        shares = any(self.found[at].counts) or at in self.candidates.cosines or self.signals["later"][at] > 0
         return shares or self.question.overview or self.signals["alike"][at] >= FAINT
 
     def pick_about_person(self, hits: Sequence[Scored]) -> set[int] | None:
@@ -212,7 +244,8 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
         )
     ]
     signals = {"terms": terms, "session": session, "vector": vector, "time": time, "recency": recency}
-    signals["alike"] = [0.0] * len(found)  # of a record that is read
+    for name in ("alike", "later"):
+        signals[name] = [0.0] * len(found)  # of a record that is read
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
     return Ranking(

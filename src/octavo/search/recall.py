@@ -274,11 +274,15 @@ class Recall:
                 loaded = await self._read(ranked, part, self.store.find)
                 ranked.words.read(record.text[:TOLD] for record in loaded.values())
                 told = {at: ranked.told_by(at, loaded[at]) for at in part if at in loaded}
+                rows = [(at, loaded[at], total[at] + added) for at, added in told.items()]
+                later = ranked.told_later(rows)
                 faint |= {at for at in told if not ranked.says_something(at)}
                 for at in part:
                     if at not in told or at in faint:
                         del sizes[at]
-                page += [(at, loaded[at], total[at] + added) for at, added in told.items() if at in sizes]
+                page += [
+                    (at, record, score + later.get(at, 0.0)) for at, record, score in rows if at in sizes
+                ]
                 page.sort(key=lambda row: -row[2])
                 fits = count_fitting((sizes[at] for at, _, _ in best + page), room)
                 full = full or min(fits + 1, limit) <= len(best + page)
@@ -372,8 +376,7 @@ def _checked(limit: int) -> int:
 def _within_reach(ranked: Ranking, start: int, limit: int) -> int:
     """How many candidates, from this position on, could be among the best when it is known what each tells."""
     total, limit = ranked.total, max(limit, 1)
-    # What shares no term stands at the end, if it was looked for.
-    margin = _MARGIN if any(ranked.found[ranked.order[-1]].counts) else _OTHER_WORDS_MARGIN
+    margin = _OTHER_WORDS_MARGIN if ranked.looks_further else _MARGIN
     first = ranked.order[start : start + limit + margin]
     bar = total[first[:limit][-1]] - 2 * ranked.most_told
     return next((n for n, at in enumerate(first[limit:], limit) if total[at] < bar), len(first))
