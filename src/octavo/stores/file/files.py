@@ -63,15 +63,20 @@ class IntentLock(FileLock):
     """A lock whose file says what its holder is about to do, for whoever comes after one that was killed."""
 
     def read(self) -> bytes:
-        """What the last holder was about to do; under the lock."""
-        return read_at(self._fd, os.fstat(self._fd).st_size, 0)
+        """What the last holder was about to do; under the lock. Nothing when saying so was cut short: then it did nothing."""
+        line, _, _ = read_at(self._fd, os.fstat(self._fd).st_size, 0).partition(b"\n")
+        return line[8:] if line[:8] == b"%08x" % zlib.crc32(line[8:]) else b""
 
     def write(self, intent: bytes, *, sync: bool = False) -> None:
-        """Say what this holder is about to do; one that is cut short is a beginning of it, and nothing was done."""
-        os.ftruncate(self._fd, 0)
+        """Say what this holder is about to do, over what the last one said.
+
+        The file is cut afterwards: to sync one that was emptied first takes many times as long.
+        """
+        line = b"%08x%b\n" % (zlib.crc32(intent), intent)
         written = 0
-        while written < len(intent):  # a disk that is nearly full takes less
-            written += write_at(self._fd, intent[written:], written)
+        while written < len(line):  # a disk that is nearly full takes less
+            written += write_at(self._fd, line[written:], written)
+        os.ftruncate(self._fd, written)
         if sync:
             os.fsync(self._fd)
 
