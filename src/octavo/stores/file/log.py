@@ -209,11 +209,15 @@ class FileLog:
         ]
         number = self._number + 1
         intent = msgspec.json.encode(_Intent(number, [addition.part for addition in additions]))
-        self._lock.write(intent, sync=self._layout.sync == "fsync")
+        sync = self._layout.sync == "fsync"
+        self._lock.write(intent, sync=sync)
         parts += [addition.part for addition in additions]
-        untidy, rows = [], []
         for addition in additions:
             self._files.do(addition)
+        if sync:
+            self._files.sync(parts)
+        untidy, rows = [], []
+        for addition in additions:
             family, archive = addition.part.path, addition.part.archive
             _, _, lines, live = plan.noted[family]
             lines, live = lines + addition.lines, live + plan.live[family]
