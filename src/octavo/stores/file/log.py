@@ -10,7 +10,7 @@ A batch is written under the lock of the folder and inside one transaction of th
 1. What the batch comes to is worked out from the index, and entered into the index; nobody else sees that yet.
 2. The *intent* is written into the lock's own file: the number of the batch, and for every file it will touch the size
    before, and the size and checksum afterwards.
-3. The lines are appended to the files. With `sync=fsync` the intent is synced before, and the files after that.
+3. The lines are appended to the files. With `sync=fsync` the intent is synced before, and the files after that, many at once.
 4. The transaction commits, and with it the batch's number and the new sizes. Only then is the write acknowledged.
 
 Whoever takes the lock next looks at the intent that is left behind:
