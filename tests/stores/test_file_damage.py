@@ -8,7 +8,7 @@ import os
 import resource
 
 import pytest
-from files import EVENTS, Kill, child, event, ids, lines_of
+from files import EVENTS, Kill, child, data_files, event, ids, lines_of
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.model import Add, Change, Query, Remove
@@ -215,6 +215,32 @@ class TestDamage:
                     await store.apply([Add([event(2)])])
             assert len(synced) == least
             synced.clear()
+
+    @pytest.mark.parametrize("count", [2, 20])
+    async def test_every_file_of_a_batch_is_synced(self, tmp_path, monkeypatch, count):
+        """Together with their names; when one of many cannot be, nothing of the batch is kept."""
+        synced = set()
+        real = os.fsync
+        batch = [Add([event(n, f"s{n}") for n in range(count)])]
+
+        def fails(fd):
+            if os.fstat(fd).st_ino == last.stat().st_ino:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        async with FileStore(tmp_path, sync="fsync") as store:
+            await store.apply([Add([event("first", f"s{count - 1}")])])
+            [last] = tmp_path.glob("*.jsonl")
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", fails)
+                with pytest.raises(StoreUnavailable):
+                    await store.apply(batch)
+            assert await ids(store) == ["evt_first"]
+            assert data_files(tmp_path) == [last.name]
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "fsync", lambda fd: (synced.add(os.fstat(fd).st_ino), real(fd)))
+                await store.apply(batch)
+            assert {path.stat().st_ino for path in (tmp_path, *tmp_path.glob("*.jsonl"))} <= synced
+            assert len(data_files(tmp_path)) == count
 
     async def test_a_limit_on_file_size(self, tmp_path):
         """A real refusal by the system: a clean error, nothing half kept, and smaller writes go on."""

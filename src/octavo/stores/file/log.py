@@ -10,7 +10,7 @@ A batch is written under the lock of the folder and inside one transaction of th
 1. What the batch comes to is worked out from the index, and entered into the index; nobody else sees that yet.
 2. The *intent* is written into the lock's own file: the number of the batch, and for every file it will touch the size
    before, and the size and checksum afterwards.
-3. The lines are appended to the files. With `sync=fsync` the intent is synced before, and the files after that.
+3. The lines are appended to the files. With `sync=fsync` the intent is synced before, and the files after that, many at once.
 4. The transaction commits, and with it the batch's number and the new sizes. Only then is the write acknowledged.
 
 Whoever takes the lock next looks at the intent that is left behind:
@@ -76,9 +76,10 @@ class _Intent(msgspec.Struct, frozen=True, array_like=True):
 class _Plan(msgspec.Struct):
     """What is left to do of writes that were entered into the index: lines for each family, and changes of homes."""
 
-    counts: list[int]  # of each operation
     lines: dict[str, list[bytes]]
     live: dict[str, int]  # how many more records each family has
+    counts: list[int] = []  # of each operation
+    noted: dict[str, tuple[int, int, int, int]] = {}
     moved_in: list[tuple[str, ...]] = []
     moved_out: list[tuple[str, ...]] = []
 
@@ -93,6 +94,7 @@ class FileLog:
         self._layout = layout
         self._files = DataFiles(root, layout)
         self._lock = IntentLock(root / ".octavo" / "lock")
+        self._done = b""  # the last intent that this process has done
         self._db: apsw.Connection
         self._tables: Tables
 
@@ -124,7 +126,7 @@ class FileLog:
 
     def _build(self, *, mend: bool = True) -> None:
         """Make the index anew from the files; with `mend`, what cannot be read is taken out of them."""
-        left = self._read_intent() if mend else None
+        left = _decode_intent(self._lock.read()) if mend else None
         number = max(self._number, left.number if left else 1)  # what is left there is done, or undone
         self._clear()
         for family, names in self._files.families().items():
@@ -179,61 +181,75 @@ class FileLog:
             try:
                 check()
                 self._recover()
-                untidy, counts = transact(self._db, lambda _: self._write(batches, parts))
+                untidy, counts, intent = transact(self._db, lambda _: self._write(batches, parts))
             except BaseException:
                 self._tables.by_collection.clear()  # some may have been made only now, and are gone again
                 self._take_back(parts)
                 raise
+            self._done = intent
             self._tidy(untidy, parts)
         answers = iter(counts)
         return [[next(answers) for _ in batch] for batch in batches]
 
-    def _write(self, batches: Sequence[list[Prepared]], parts: list[Part]) -> tuple[list[str], list[int]]:
-        """Write batches; answer which families should be tidied, and the counts. `parts` tells what to take back."""
+    def _write(
+        self, batches: Sequence[list[Prepared]], parts: list[Part]
+    ) -> tuple[list[str], list[int], bytes]:
+        """Write batches; answer which families should be tidied, the counts and the intent. `parts` tells what to take back."""
         ops = [op for batch in batches for op in batch]
         plan = self._enter_into_index(ops)
-        noted = self._read_notes(plan.lines)
-        if any(self._files.state(family) != known[:2] for family, known in noted.items()):
-            self._db.execute("ROLLBACK TO entering")
-            self._build()  # somebody else has changed a file
-            plan = self._enter_into_index(ops)
-            noted = self._read_notes(plan.lines)
         if not plan.lines:
-            return [], plan.counts
-        moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND scope_key = ?"
-        self._db.executemany(moved_out, plan.moved_out)
-        self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
+            return [], plan.counts, self._done
+        if plan.moved_out:
+            moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND scope_key = ?"
+            self._db.executemany(moved_out, plan.moved_out)
+        if plan.moved_in:
+            self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
         additions = [
-            self._files.plan(family, lines, noted[family][:2]) for family, lines in plan.lines.items()
+            self._files.plan(family, lines, plan.noted[family][:2]) for family, lines in plan.lines.items()
         ]
-        intent = _Intent(self._number + 1, [addition.part for addition in additions])
-        self._lock.write(msgspec.json.encode(intent), sync=self._layout.sync == "fsync")
-        parts += intent.parts
-        untidy, rows = [], []
+        number = self._number + 1
+        intent = msgspec.json.encode(_Intent(number, [addition.part for addition in additions]))
+        sync = self._layout.sync == "fsync"
+        self._lock.write(intent, sync=sync)
+        parts += [addition.part for addition in additions]
         for addition in additions:
             self._files.do(addition)
+        if sync:
+            self._files.sync(parts)
+        untidy, rows = [], []
+        for addition in additions:
             family, archive = addition.part.path, addition.part.archive
-            lines, live = noted[family][2] + addition.lines, noted[family][3] + plan.live[family]
+            _, _, lines, live = plan.noted[family]
+            lines, live = lines + addition.lines, live + plan.live[family]
             rows.append((family, *self._files.state(family), lines, live))
             if archive:
                 rows.append((archive, *self._files.state(archive), 0, 0))
             if not live or lines - live > max(live, _DEAD_LINES):
                 untidy.append(family)
         self._note(rows)
-        self._set_number(intent.number)
-        return untidy, plan.counts
+        self._set_number(number)
+        return untidy, plan.counts, intent
 
     def _enter_into_index(self, ops: list[Prepared]) -> _Plan:
         """Enter operations into the index; answer what is left to do."""
-        self._db.execute("SAVEPOINT entering")
-        adds = [sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records]
         if all(isinstance(op, CheckedAdd) for op in ops):  # nearly always, and nearly always all of it is new
-            counts = self._enter(ops)
-            if sum(counts) == len(adds):
-                return self._plan([Effect(None, sealed) for sealed in adds], counts)
-            self._db.execute("ROLLBACK TO entering")
+            effects = [
+                Effect(None, sealed) for op in ops if isinstance(op, CheckedAdd) for sealed in op.records
+            ]
+            plan = self._plan(effects)
+            if self._is_known(plan):
+                plan.counts = self._enter(ops)
+                if sum(plan.counts) == len(effects):
+                    return plan
+                self._db.execute("ROLLBACK; BEGIN IMMEDIATE")
+                self._tables.by_collection.clear()
         effects, counts = draft_effects(ops, self._answer)
-        plan = self._plan(effects, counts)
+        plan = self._plan(effects)
+        if not self._is_known(plan):
+            self._build()  # somebody else has changed a file
+            effects, counts = draft_effects(ops, self._answer)
+            plan = self._plan(effects)
+        plan.counts = counts
         gone: dict[tuple[str, Scope], list[str]] = {}
         for before in (effect.before for effect in effects if effect.before is not None):
             gone.setdefault((before.collection, before.scope), []).append(before.id)
@@ -241,11 +257,15 @@ class FileLog:
         self._enter([*removals, CheckedAdd([effect.after for effect in effects if effect.after is not None])])
         return plan
 
-    def _plan(self, effects: list[Effect], counts: list[int]) -> _Plan:
+    def _is_known(self, plan: _Plan) -> bool:
+        """Whether the files it touches are as they are noted."""
+        return all(self._files.state(family) == known[:2] for family, known in plan.noted.items())
+
+    def _plan(self, effects: list[Effect]) -> _Plan:
         """The lines that say what has become of each record, and where they go."""
         lines: defaultdict[str, list[bytes]] = defaultdict(list)
         live: defaultdict[str, int] = defaultdict(int)
-        plan = _Plan(counts, lines, live)
+        plan = _Plan(lines, live)
         for effect in effects:
             before, after = effect.before, effect.after
             sealed: Any = after or before
@@ -259,6 +279,7 @@ class FileLog:
             for home in homes:  # a newer line goes to every file that holds the record
                 lines[home].append(line)
                 live[home] += change
+        plan.noted = self._read_notes(lines)
         return plan
 
     def _tidy(self, families: Iterable[str], parts: list[Part]) -> None:
@@ -297,16 +318,11 @@ class FileLog:
 
     # --- what was left behind
 
-    def _read_intent(self) -> _Intent | None:
-        """The intent in the lock's file, unless it was cut short."""
-        try:
-            return _intent(self._lock.read())
-        except msgspec.DecodeError:
-            return None
-
     def _recover(self) -> None:
         """Undo what somebody died over, or follow it when it was done."""
-        intent, number = self._read_intent(), self._number
+        if (left := self._lock.read()) == self._done:
+            return  # nobody has written since
+        intent, number = _decode_intent(left), self._number
         if intent is None or not number or intent.number <= number:
             return
         if not all(self._files.is_done(part) for part in intent.parts):
@@ -401,6 +417,11 @@ class FileLog:
         except OSError as error:
             kind = StoreUnavailable if error.errno in _PASSING else StoreError
             raise kind(f"{error.strerror or error}: {error.filename or self._files.root}") from error
+
+
+def _decode_intent(left: bytes) -> _Intent | None:
+    """The intent that was left behind, if there is one."""
+    return _intent(left) if left else None
 
 
 def _query_ids(collection: str, scope: Scope, ids: Sequence[str]) -> Query:
