@@ -1,5 +1,6 @@
 """Servers, sizes and settings that all tests share."""
 
+import gc
 import os
 import signal
 import sys
@@ -76,6 +77,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="memory, files and SQLite only; no server is started"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Nothing that is collected is garbage: to look for some among it takes as long as to collect it, then and in every test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
