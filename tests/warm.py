@@ -32,8 +32,8 @@ from typing import NoReturn
 _PROGRAM = """#!{python} -IS
 import _signal, _socket, marshal, os, sys
 words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-if words[1:2] in (["-m"], ["mcp"]) or "--workers" in words:  # workers and what MCP needs are imported anew anyway
-    os.execv({beside!r} + words[0], words)
+if "-m" in words[1:4] or "--workers" in words:  # a module is run as it is; workers are imported anew anyway
+    os.execv({beside!r} + words[0], [{beside!r} + words[0], *words[1:]])
 asked = _socket.socket(_socket.AF_UNIX)
 asked.connect({address!r})
 streams = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
@@ -188,6 +188,10 @@ def _serve(address: str, told: int, *, learns: bool) -> None:
         order = asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
         if order:  # or whoever asked was killed before it did
             words, folder, environment = marshal.loads(order)
+            if words[:2] == ["octavo", "mcp"]:
+                importlib.import_module(
+                    "octavo.mcp.server"
+                )  # only then: the SDK takes longer than all the rest
             if imported:
                 _import_new(known, words, folder, imported)
             if os.fork() == 0:
