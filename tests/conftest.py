@@ -68,8 +68,8 @@ _LONGER = {
 _WAITING = ("clusters", "torture")
 #: Folders by the processor time they take, longest first; the others take less.
 _LONGEST = (
-    "contract", "server", "stores", "docs", "layers", "integrations", "wraps", "mcp", "search", "chat", "memory", "vectors",
-    "events", "seeds", "unit", "console", "mem0", "client", "conversation", "service", "models", "cli",
+    "contract", "server", "stores", "layers", "integrations", "search", "wraps", "chat", "console", "docs", "vectors", "memory",
+    "cli", "unit", "models", "erasing", "mcp", "vault", "conversation", "seeds", "events", "importers", "agent", "mem0", "examples",
 )  # fmt: skip
 
 
