@@ -1,5 +1,6 @@
 """Servers, sizes and settings that all tests share."""
 
+import gc
 import os
 import signal
 import sys
@@ -67,8 +68,8 @@ _LONGER = {
 _WAITING = ("clusters", "torture")
 #: Folders by the processor time they take, longest first; the others take less.
 _LONGEST = (
-    "contract", "server", "stores", "docs", "layers", "integrations", "wraps", "mcp", "search", "chat", "memory", "vectors",
-    "events", "seeds", "unit", "console", "mem0", "client", "conversation", "service", "models", "cli",
+    "contract", "server", "stores", "layers", "integrations", "search", "wraps", "chat", "console", "docs", "vectors", "memory",
+    "cli", "unit", "models", "erasing", "mcp", "vault", "conversation", "seeds", "events", "importers", "agent", "mem0", "examples",
 )  # fmt: skip
 
 
@@ -76,6 +77,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="memory, files and SQLite only; no server is started"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Nothing that is collected is garbage: to look for some among it takes as long as to collect it, then and in every test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

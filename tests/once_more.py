@@ -5,7 +5,11 @@ from octavo.testing.agreement import run_on_a_store
 from sampled import FULL
 
 
-class OnceMore(StoreContract):
+class InTurn:
+    """Of such classes in one file, `make test` runs each test by a third, in turn, and generated programs by all."""
+
+
+class OnceMore(InTurn, StoreContract):
     """A sixth of the programs, and none of the long tables of words and sizes, show what is different; `make torture` runs all."""
 
     largest_batch = 5_000

@@ -6,7 +6,7 @@ from math import ceil
 
 import pytest
 
-from once_more import OnceMore
+from once_more import InTurn
 
 _STORES = {"memory", "file", "sqlite", "postgres", "mysql", "redis"}
 #: Folders in which it is the stores that are tested, or what is said about each.
@@ -68,9 +68,9 @@ def _by_parameter(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest
 
 
 def _by_class(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest.Item]]:
-    """Stores opened in another way: all run the generated programs."""
+    """Stores opened in another way, and one index over each: all run the generated programs."""
     for item in items:
-        if item.cls and issubclass(item.cls, OnceMore) and not item.name.endswith("_agree"):
+        if item.cls and issubclass(item.cls, InTurn) and not item.name.endswith("_agree"):
             yield (item.path, item.name), item
 
 

@@ -1,9 +1,10 @@
-"""`octavo` and `python` for tests of what programs print: each runs in a process forked from one that has Octavo imported already.
+"""`octavo` and `python` for tests of what programs print: each runs in a process forked from one that has imported it all already.
 
-Half a second of every such program is imports and patterns. Where it is the start of a process that is tested, its signals or
-its environment, a test starts one of its own; `make torture` does so everywhere.
+Half a second of every such program is Octavo's imports and patterns, and several where it imports a framework. Where it is the
+start of a process that is tested, its signals or its environment, a test starts one of its own; `make torture` does so everywhere.
 """
 
+import ast
 import atexit
 import contextlib
 import gc
@@ -21,7 +22,8 @@ import threading
 import traceback
 import types
 import warnings
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -30,8 +32,8 @@ from typing import NoReturn
 _PROGRAM = """#!{python} -IS
 import _signal, _socket, marshal, os, sys
 words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-if words[1:2] in (["-m"], ["mcp"]) or "--workers" in words:  # workers and what MCP needs are imported anew anyway
-    os.execv({beside!r} + words[0], words)
+if "-m" in words[1:4] or "--workers" in words:  # a module is run as it is; workers are imported anew anyway
+    os.execv({beside!r} + words[0], [{beside!r} + words[0], *words[1:]])
 asked = _socket.socket(_socket.AF_UNIX)
 asked.connect({address!r})
 streams = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
@@ -47,11 +49,11 @@ os._exit(told[0] if told else 70)
 
 
 @cache
-def programs() -> str:
-    """The folder to put first in a PATH."""
+def programs(python: Path | None = None, **environment: str) -> str:
+    """The folder to put first in a PATH; of another environment's Python, what one program imports is there for the next."""
     from sampled import FULL  # with pytest, which the process that is forked has no use for
 
-    beside = Path(sys.executable).parent
+    beside = (python or Path(sys.executable)).parent
     if FULL:
         return str(beside)
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
@@ -59,14 +61,14 @@ def programs() -> str:
     for name in ("octavo", "python"):
         program = folder / name
         program.write_text(
-            _PROGRAM.format(python=sys.executable, beside=f"{beside}{os.sep}", address=str(address))
+            _PROGRAM.format(python=beside / "python", beside=f"{beside}{os.sep}", address=str(address))
         )
         program.chmod(0o755)
     ready, told = os.pipe()
     process = subprocess.Popen(
-        [sys.executable, __file__, str(address), str(told)], pass_fds=[told], start_new_session=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("OCTAVO")},
-        stdin=subprocess.DEVNULL,
+        [beside / "python", __file__, str(address), str(told), *(["learns"] if python else [])],
+        env={name: value for name, value in os.environ.items() if not name.startswith("OCTAVO")} | environment,
+        pass_fds=[told], start_new_session=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(told)
 
@@ -96,6 +98,16 @@ def _import_ahead() -> None:
     subject._compile()
     for text in ("I live in Berlin and I am allergic to peanuts.", "我住在北京，对花生过敏。"):
         list(signatures(text, "user"))
+
+
+def _imports_of(words: list[str], folder: str) -> Iterator[str]:
+    """What stands at the top of a program."""
+    with contextlib.suppress(OSError, SyntaxError):
+        for line in ast.parse(words[2] if words[1] == "-c" else Path(folder, words[1]).read_bytes()).body:
+            if isinstance(line, ast.Import):
+                yield from (each.name for each in line.names)
+            elif isinstance(line, ast.ImportFrom):
+                yield line.module or ""
 
 
 def _run(words: list[str], folder: str, environment: dict[str, str]) -> None:
@@ -131,7 +143,7 @@ def _run(words: list[str], folder: str, environment: dict[str, str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
-def _status_of(words: list[str], folder: str, environment: dict[str, str]) -> int:
+def _status_of(words: list[str], folder: str, environment: dict[str, str], imported: Path | None) -> int:
     """Be that program to its end, but for taking every module apart, which takes longer than most programs."""
     status = 0
     try:
@@ -150,32 +162,64 @@ def _status_of(words: list[str], folder: str, environment: dict[str, str]) -> in
     except BrokenPipeError:
         status = 120
     sys.stderr.flush()
+    if imported and status == 0:  # most of what frameworks import, they import when it is used
+        with imported.open("a") as file:
+            file.write("".join(f"{name}\n" for name in list(sys.modules)))
     return status
 
 
-def _serve(address: str, told: int) -> None:
-    _import_ahead()
+def _serve(address: str, told: int, *, learns: bool) -> None:
+    imported = Path(f"{address}.imported") if learns else None
+    known: set[str] = set()
+    if not learns:
+        _import_ahead()
     gc.freeze()  # or the first collection of each child would copy all of it
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
+    listening.settimeout(1)
+    owner = os.getppid()
     os.write(told, b" ")
     os.close(told)
-    while True:
-        asked, _ = listening.accept()
+    while os.getppid() == owner:  # a run that is killed cannot end it
+        try:
+            asked, _ = listening.accept()
+        except TimeoutError:
+            continue
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if os.fork() == 0:
-            listening.close()
-            _answer(asked)
+        length, streams, _, _ = socket.recv_fds(asked, 4, 3)
+        order = asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
+        if order:  # or whoever asked was killed before it did
+            words, folder, environment = marshal.loads(order)
+            if words[:2] == ["octavo", "mcp"]:
+                importlib.import_module(
+                    "octavo.mcp.server"
+                )  # only then: the SDK takes longer than all the rest
+            if imported:
+                _import_new(known, words, folder, imported)
+            if os.fork() == 0:
+                listening.close()
+                _answer(asked, streams, partial(_status_of, words, folder, environment, imported))
         asked.close()
+        for each in streams:
+            os.close(each)
 
 
-def _answer(asked: socket.socket) -> NoReturn:
+def _import_new(known: set[str], words: list[str], folder: str, imported: Path) -> None:
+    """What this program imports, and what those before it did, as far as it is not known yet."""
+    others = imported.read_text().split() if imported.exists() else []
+    for name in (*_imports_of(words, folder), *others):
+        if name not in known:
+            known.add(name)
+            with contextlib.suppress(Exception):  # that it cannot be imported is the program's own business
+                importlib.import_module(name)
+    gc.freeze()
+
+
+def _answer(asked: socket.socket, streams: list[int], program: Callable[[], int]) -> NoReturn:
     """Run one program and tell how it ended; it ends with whoever asked."""
-    length, streams, _, _ = socket.recv_fds(asked, 4, 3)
-    order = asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     ended, end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -183,7 +227,7 @@ def _answer(asked: socket.socket) -> NoReturn:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        os._exit(_status_of(*marshal.loads(order)))  # its end of the pipe is closed then
+        os._exit(program())  # its end of the pipe is closed then
     for each in (*streams, end):
         os.close(each)
     asked.sendall(child.to_bytes(4, "big"))
@@ -196,4 +240,4 @@ def _answer(asked: socket.socket) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]))
+    _serve(sys.argv[1], int(sys.argv[2]), learns="learns" in sys.argv)

@@ -5,7 +5,6 @@ import asyncio
 import inspect
 import os
 import re
-import sys
 import tomllib
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from chat_endpoint import chat_endpoint
 
 from octavo import Agent, ConfigError, EventType, ModelConfig, OpenAIAdapter
 from octavo.agent import agent as module
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "agent.md").read_text()
@@ -28,7 +28,7 @@ PYTHON = [
 async def program(*arguments, folder, **environment):
     env = {**os.environ, "PYTHONIOENCODING": "utf-8", "NO_PROXY": "127.0.0.1", **environment}
     running = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "error", *arguments, cwd=folder, env=env, stdout=-1, stderr=-1
+        f"{programs()}/python", "-W", "error", *arguments, cwd=folder, env=env, stdout=-1, stderr=-1
     )
     printed, errors = await running.communicate()
     assert running.returncode == 0, errors.decode()

@@ -1,7 +1,6 @@
 """An empty database that many memories use for the first time at the same moment, through callers' engines."""
 
 import asyncio
-import sys
 
 import pytest
 from sqlalchemy import text
@@ -11,6 +10,7 @@ from octavo import Add, Change, InvalidRecord, Query, Record, Scope
 from octavo.chat import AsyncSQLAlchemyMemory, Msg
 from octavo.stores.sql import SQLAlchemyStore
 from sampled import sampled, some_of
+from warm import programs
 
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "AUTOCOMMIT")
 ON = {
@@ -91,7 +91,7 @@ async def test_four_processes_make_the_tables_once(driver, fresh_url, size):
     pipe = asyncio.subprocess.PIPE
     children = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CHILD, url, f"p{n}", stdin=pipe, stdout=pipe, stderr=pipe
+            f"{programs()}/python", "-c", CHILD, url, f"p{n}", stdin=pipe, stdout=pipe, stderr=pipe
         )
         for n in range(4)
     ]

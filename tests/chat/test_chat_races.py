@@ -5,13 +5,13 @@ import contextlib
 import itertools
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from octavo.chat import ChatMemory, Msg
 from sampled import sampled
+from warm import programs
 
 pytestmark = pytest.mark.every_store
 
@@ -88,7 +88,7 @@ async def test_four_processes(kind, tmp_path, fresh_url):
         children = [
             stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, str(CHILD), url, "alice", f"p{n}", str(ADDED)],
+                    [f"{programs()}/python", str(CHILD), url, "alice", f"p{n}", str(ADDED)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

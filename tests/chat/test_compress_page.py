@@ -4,10 +4,10 @@ import ast
 import inspect
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from octavo.chat import compression
+from warm import programs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "chat-compression.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -24,7 +24,7 @@ async def test_every_block(tmp_path, capsys):
         assert (kind, printed) == ("python", "")
         ran += 1
         if "asyncio.run(" in block:
-            command = [sys.executable, "-X", "utf8", "-c", block]
+            command = [f"{programs()}/python", "-c", block]
             printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
             continue
         code = compile(block, "docs/chat-compression.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

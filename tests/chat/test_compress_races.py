@@ -1,7 +1,6 @@
 """Compression by many at once: every message is in the context or in the summary, whoever wins."""
 
 import asyncio
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +10,7 @@ from compressing_child import CONFIG, NUMBER, remembering
 from octavo.chat import InMemoryMemory, Msg, compression
 from octavo.chat.compression import COMPRESSED, compress
 from sampled import sampled
+from warm import programs
 
 CHILD = Path(__file__).with_name("compressing_child.py")
 
@@ -69,7 +69,7 @@ async def test_four_processes(place, size):
     count = size(10, 100)
     children = [
         await asyncio.create_subprocess_exec(
-            sys.executable, CHILD, place.url(), memory.user_id, str(number), str(count),
+            f"{programs()}/python", CHILD, place.url(), memory.user_id, str(number), str(count),
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )
         for number in range(4)

@@ -1,8 +1,9 @@
 """`examples/first_memory.py`: a conversation remembered and found again, in two languages, as often as it is run."""
 
 import subprocess
-import sys
 from pathlib import Path
+
+from warm import programs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "first_memory.py"
 
@@ -11,7 +12,7 @@ def test_it_remembers_finds_and_can_be_run_twice():
     """Both languages are found, and the second run adds nothing."""
     said = [
         subprocess.run(
-            [sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=60, check=True
+            [f"{programs()}/python", str(EXAMPLE)], capture_output=True, text=True, timeout=60, check=True
         ).stdout
         for _ in range(2)
     ]

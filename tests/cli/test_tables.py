@@ -3,11 +3,11 @@
 import os
 import pty
 import subprocess
-import sys
 
 import pytest
 
 from octavo.cli.tables import cut, quote, table_lines, width
+from warm import programs
 
 HEADER = ("SCORE", "TEXT", "ID")
 LONG = "I went to the market and bought apples, pears, plums and a melon for the whole family"
@@ -59,7 +59,7 @@ def test_only_a_terminal_cuts(octavo, terminal, whole):
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "octavo.cli", "list", "--user", "lin"],
+            [f"{programs()}/octavo", "list", "--user", "lin"],
             stdout=theirs if terminal else subprocess.PIPE,
             env={**os.environ, "COLUMNS": "140"},
             timeout=60,

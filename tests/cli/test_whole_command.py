@@ -11,6 +11,7 @@ import pytest
 
 import octavo as package
 from octavo.cli.commands import _COMMANDS, import_commands
+from warm import programs
 
 root = import_commands()
 
@@ -89,7 +90,7 @@ def test_a_character_that_the_output_cannot_show(tmp_path):
     """In a locale without Chinese what was done is still told; and JSON is UTF-8, as JSON is."""
 
     def call(*words):
-        command = [sys.executable, "-m", "octavo.cli", *words, "--store", f"sqlite:///{tmp_path}/o.db"]
+        command = [f"{programs()}/octavo", *words, "--store", f"sqlite:///{tmp_path}/o.db"]
         locale = {**os.environ, "PYTHONIOENCODING": "latin-1"}
         done = subprocess.run(command, capture_output=True, env=locale, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (0, b"")

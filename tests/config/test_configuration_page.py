@@ -10,6 +10,7 @@ import pytest
 
 from octavo.config import Settings, load_settings, template
 from octavo.config.settings import SECTIONS, every_setting, spell_yaml
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
@@ -65,7 +66,7 @@ def test_every_block_runs_and_prints_what_it_shows(tmp_path):
             (tmp_path / "memory.yaml").write_text(run(tmp_path, sys.executable, "-m", "octavo.config"))
             assert (tmp_path / "memory.yaml").read_text() == FILE.read_text()
         elif kind == "python":
-            printed = run(tmp_path, sys.executable, "-W", "error", "-c", block)
+            printed = run(tmp_path, f"{programs()}/python", "-W", "error", "-c", block)
         elif kind == "text":
             assert what_decided(tmp_path) == block
         else:
@@ -78,7 +79,7 @@ def what_decided(folder):
     (folder / "config").mkdir()
     (folder / "config" / "memory.yaml").write_text("database:\n  dsn: memory://\nservice:\n  tenant: acme\n")
     told = subprocess.run(
-        [sys.executable, "-m", "octavo.cli", "doctor", "--verbose"], cwd=folder, capture_output=True, text=True,
+        [f"{programs()}/octavo", "doctor", "--verbose"], cwd=folder, capture_output=True, text=True,
         check=False, timeout=120, env={**os.environ, "OCTAVO_URL": "sqlite:///agent.db"},
     )  # fmt: skip
     *said, refused = told.stderr.splitlines(keepends=True)

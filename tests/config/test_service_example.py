@@ -2,8 +2,9 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from warm import programs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "memory_service.py"
 SHOWN = """\
@@ -24,7 +25,7 @@ def test_the_example(tmp_path):
     """It prints what happened, warns once, leaves nothing behind, and is short."""
     assert len(EXAMPLE.read_text().splitlines()) < 60
     done = subprocess.run(
-        [sys.executable, EXAMPLE], cwd=tmp_path, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        [f"{programs()}/python", EXAMPLE], cwd=tmp_path, env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, SHOWN), done.stderr

@@ -60,6 +60,16 @@ class OnServer(StoreContract):
         with fresh(cls.kind, server_url(cls.kind)) as cls.url:
             yield
 
+    @pytest.fixture
+    def empty(self, fresh_url):
+        """A database in which nothing has ever been, for one test."""
+        self.url = fresh_url(self.kind)
+
+    @pytest.mark.usefixtures("empty")
+    def test_many_processes(self):
+        """All of them use it for the first time, as with a file: they create it once between them."""
+        super().test_many_processes()
+
 
 class TestPostgres(OnServer):
     kind = "postgres"

@@ -167,7 +167,8 @@ async def test_pruning_is_never_queued(store_url, tmp_path, kind, make):
     """While the store is away a turn is queued and nothing is pruned; with the next save it is."""
     inner = Slow(open_store(store_url(kind)))
     session = f"away {kind} {make} {random.random()}"
-    async with Journal(inner, tmp_path / "queue", **QUEUE) as journal:
+    # What is asked while the store is away waits for so long, twice.
+    async with Journal(inner, tmp_path / "queue", **QUEUE | {"timeout": 0.75}) as journal:
         history = StoreChatMessageHistory(journal, session)
         memory = {
             "window": lambda: ConversationBufferWindowMemory(1, chat_memory=history),

@@ -2,9 +2,10 @@
 
 import os
 import subprocess
-import sys
 
 from pages import ROOT, blocks
+
+from warm import programs
 
 PAGE = ROOT / "docs" / "custom-store.md"
 
@@ -35,7 +36,7 @@ def installed(folder):
 def run(folder, *command):
     env = {**os.environ, "PYTHONPATH": str(folder), "OCTAVO_PROGRAMS": "5"}
     done = subprocess.run(
-        [sys.executable, "-W", "error", *command], cwd=folder, env=env, capture_output=True, text=True,
+        [f"{programs()}/python", "-W", "error", *command], cwd=folder, env=env, capture_output=True, text=True,
         check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

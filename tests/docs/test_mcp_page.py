@@ -35,7 +35,7 @@ def test_the_page(tmp_path):
                 (tmp_path / "server.yaml").write_text(block.text)
             elif block.kind == "python":
                 printed = somebody._run(
-                    [sys.executable, "-c", somebody._addressed(block.text)], f"line {block.line}"
+                    ["python", "-c", somebody._addressed(block.text)], f"line {block.line}"
                 )
             elif block.kind == "output":
                 assert agrees(printed, block.text), printed

@@ -91,6 +91,7 @@ class Installed:
                         f"{there.username}:<DB_PASSWORD>@{there.hostname}:{there.port}{there.path}"
                     ),
                     "port: 8000": "port: 0",
+                    "workers: 4": "workers: 2",  # which is several, too
                 },
             )
         )

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import subprocess
-import sys
 
 import pytest
 
 from octavo import EventType, FileMemoryStore
+from warm import programs
 
 WRITER = """
 import asyncio, sys
@@ -39,7 +39,9 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.ar
 async def test_nothing_is_lost(tmp_path, per_session, format_, count):
     """Two processes, thousands of events each, a hundred archives: all are retrieved, found, counted and cleared."""
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, tmp_path, who, str(count), str(per_session), format_])
+        subprocess.Popen(
+            [f"{programs()}/python", "-c", WRITER, tmp_path, who, str(count), str(per_session), format_]
+        )
         for who in ("p", "q")
     ]
     for writer in writers:

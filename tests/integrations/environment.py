@@ -1,24 +1,20 @@
 """Environments of their own for frameworks that Octavo works inside of: made the first time, then kept."""
 
-import atexit
 import fcntl
-import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
-from functools import cache
 from importlib import metadata
 from pathlib import Path
-from threading import Timer
 
 from packages import folder_with
 from servers import Unavailable
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
+WITH_OCTAVO = {"PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8", "PYTHONUTF8": "1"}
 _MOST_SECONDS = 300  # that a program may take
 UV = "uv==0.13.8"
 _QUIETLY = ("--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "20")
@@ -77,7 +73,7 @@ def _run(framework, command, env=None):
 def ran(python, *arguments, cwd=None):
     """What a program printed in that environment, with this tree's Octavo."""
     done = subprocess.run(
-        [python, "-X", "utf8", *map(str, arguments)], cwd=cwd, env=_with_octavo(),
+        [python, *map(str, arguments)], cwd=cwd, env={**os.environ, **WITH_OCTAVO},
         capture_output=True, text=True, check=False, timeout=_MOST_SECONDS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -86,44 +82,7 @@ def ran(python, *arguments, cwd=None):
 
 def ran_warm(python, *arguments, cwd=None):
     """The same, in a process that need not import a framework which was imported for a program before: that takes longest."""
-    warm = _warm(python)
-    with tempfile.TemporaryDirectory() as folder:
-        told = {name: Path(folder) / name for name in ("stdout", "stderr", "imported")}
-        order = {"arguments": [*map(str, arguments)], "folder": str(cwd or folder)}
-        print(
-            json.dumps({**order, **{name: str(path) for name, path in told.items()}}),
-            file=warm.stdin,
-            flush=True,
-        )
-        late = Timer(_MOST_SECONDS, os.killpg, (warm.pid, signal.SIGKILL))
-        late.start()
-        try:
-            status = warm.stdout.readline()
-        finally:
-            late.cancel()
-        assert status == "0\n", told["stderr"].read_text()[-3000:]
-        return told["stdout"].read_text()
-
-
-@cache
-def _warm(python):
-    """A process that runs programs in that environment, until this one ends."""
-    process = subprocess.Popen(
-        [python, "-X", "utf8", Path(__file__).with_name("warm.py")], env=_with_octavo(), start_new_session=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-    @atexit.register
-    def end():
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    return process
-
-
-def _with_octavo():
-    return {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
+    return ran(f"{programs(python, **WITH_OCTAVO)}/python", *arguments, cwd=cwd)
 
 
 def blocks_of(page):

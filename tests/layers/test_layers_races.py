@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from octavo.layers import LayeredMemory
 from octavo.wraps import Wrap
 from sampled import sampled
 from serving import LASTING, url_of
+from warm import programs
 
 pytestmark = pytest.mark.every_store
 
@@ -141,7 +141,7 @@ def run_together(child, *arguments):
         children = [
             stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, str(child), *named],
+                    [f"{programs()}/python", str(child), *named],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

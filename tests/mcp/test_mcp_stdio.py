@@ -14,12 +14,18 @@ from octavo import AsyncMemory, Scope, open_store
 from octavo.mcp.graph import Entity, Graph
 from sampled import only_torture, sampled
 from serving import LASTING, url_of
+from warm import programs
 
 COMMAND = (sys.executable, "-m", "octavo", "mcp")
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }  # fmt: skip
+
+
+def command():
+    """The same, where it is what it answers that is tested, and not how it starts."""
+    return f"{programs()}/octavo", "mcp"
 
 
 @pytest.fixture
@@ -31,7 +37,7 @@ def url(tmp_path, monkeypatch):
 def started(url, *args, **env):
     """How a program starts the command."""
     return StdioServerParameters(
-        command=COMMAND[0], args=[*COMMAND[1:], "--store", url, *args], env={**os.environ, **env}
+        command=command()[0], args=[*command()[1:], "--store", url, *args], env={**os.environ, **env}
     )
 
 
@@ -74,7 +80,7 @@ async def test_fastmcps_client(url):
 def ended(url, *args):
     """How a process ends to which nothing is said."""
     return subprocess.run(
-        [*COMMAND, "--store", url, *args], input="", capture_output=True, text=True, timeout=60, check=False
+        [*command(), "--store", url, *args], input="", capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -118,7 +124,7 @@ def test_what_the_command_refuses(url):
 
 
 def test_help_is_that_of_all_commands():
-    told = subprocess.run([*COMMAND, "-h"], capture_output=True, text=True, timeout=60, check=True).stdout
+    told = subprocess.run([*command(), "-h"], capture_output=True, text=True, timeout=60, check=True).stdout
     assert told.startswith("Usage: octavo mcp")
     assert "--toolset" in told
 
@@ -155,8 +161,8 @@ SPEAKER = """
 import asyncio, sys
 from mcp import Client, StdioServerParameters
 
-async def main(url, name):
-    server = StdioServerParameters(command=sys.executable, args=["-m", "octavo", "mcp", "--toolset", "graph", "--store", url])
+async def main(url, name, octavo):
+    server = StdioServerParameters(command=octavo, args=["mcp", "--toolset", "graph", "--store", url])
     async with Client(server) as client:
         for number in range(100):
             entity = {"name": f"{name}-{number}", "entityType": "t", "observations": []}
@@ -171,7 +177,7 @@ import asyncio, sys
 from octavo import Scope, open_store
 from octavo.mcp.graph import Entity, Graph
 
-async def main(url, name):
+async def main(url, name, *_):
     async with open_store(url) as store:
         graph = Graph(store, Scope(user="default_user"))
         for number in range(100):
@@ -196,7 +202,10 @@ def test_two_processes_lose_nothing(tmp_path, fresh_url, kind, program):
             return await work(Graph(store, Scope(user="default_user")))
 
     asyncio.run(graph(lambda graph: graph.create_entities([Entity("shared", "t", [])])))
-    writers = [subprocess.Popen([sys.executable, "-c", program, url, name]) for name in ("a", "b")]
+    writers = [
+        subprocess.Popen([f"{programs()}/python", "-c", program, url, name, command()[0]])
+        for name in ("a", "b")
+    ]
     assert [each.wait(timeout=240) for each in writers] == [0, 0]
     whole = asyncio.run(graph(Graph.read))
     wanted = sorted(f"{name}-{number}" for name in "ab" for number in range(100))

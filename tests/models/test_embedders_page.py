@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from endpoint import endpoint
 
 from octavo import ConfigError
 from octavo.models import open_embedder
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "embedders.md").read_text()
@@ -52,7 +52,7 @@ async def test_every_python_block(block, shown, tmp_path, request):
             "PYTHONIOENCODING": "utf-8",
         }
         run = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", block, cwd=tmp_path, env=env, stdout=-1, stderr=-1
+            f"{programs()}/python", "-c", block, cwd=tmp_path, env=env, stdout=-1, stderr=-1
         )
         printed, errors = await run.communicate()
     assert run.returncode == 0, errors.decode()

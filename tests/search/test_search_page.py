@@ -5,7 +5,6 @@ import inspect
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from octavo.kernel.terms.matches import MOST
@@ -13,6 +12,7 @@ from octavo.kernel.terms.terms import MOST_CHARACTERS, terms
 from octavo.search import candidates, question
 from octavo.search.question import COLLECTIONS, LAYERS, Filters
 from octavo.search.recall import MOST_HITS, Recall
+from warm import programs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "search.md").read_text()
@@ -118,7 +118,7 @@ def test_the_example(tmp_path):
 def run(arguments, folder):
     env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [f"{programs()}/python", *arguments],
         cwd=folder,
         env=env,
         capture_output=True,

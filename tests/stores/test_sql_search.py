@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from octavo.kernel.terms.matching import search_records
 from octavo.stores.sql import SQLAlchemyStore, indexing
 from octavo.stores.sql.statements import Do, Fetch
 from octavo.stores.sql.term_index import entry, scope_tags, spell_term, tags
+from warm import programs
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WORDS = ["fox", "owl", "oak", "elm", "red", "blue", "狐狸", "猫头鹰", "橡树", "2024", "getUserName", "🎉"]
@@ -264,7 +264,7 @@ asyncio.run(main(*sys.argv[1:]))
 async def test_processes_on_a_new_database(url):
     """Processes that make the same table and the same index at the same moment all succeed, and miss nothing."""
     runs = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", PROCESS, url, name)
+        await asyncio.create_subprocess_exec(f"{programs()}/python", "-c", PROCESS, url, name)
         for name in ("a", "b", "c")
     ]
     assert [await run.wait() for run in runs] == [0, 0, 0]

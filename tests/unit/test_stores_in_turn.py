@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from once_more import OnceMore
+from once_more import InTurn
 from rotation import in_turn, taking_turns
 
 STORES = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
@@ -62,7 +62,7 @@ def test_other_parameters_are_no_stores():
 
 def test_a_store_opened_in_another_way():
     """Each test of the contract is run by one class in three, and generated programs by all."""
-    classes = [type(f"Test{n}", (OnceMore,), {}) for n in range(3)]
+    classes = [type(f"Test{n}", (InTurn,), {}) for n in range(3)]
     tests = {
         name: [Call("tests/contract/test_a.py", name, cls=each) for each in classes]
         for name in ("test_1", "test_2", "test_programs_agree")

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 
 import apsw
 import pytest
@@ -11,6 +10,7 @@ from octavo import Add, Query, Record, Scope, open_store
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.testing.vectors import Home, keys, plane
 from octavo.vectors import SqliteVecIndex, open_vectors
+from warm import programs
 
 HOME = Home("model", "t")
 
@@ -99,7 +99,9 @@ async def test_many_processes(tmp_path, how):
     async with open_vectors(url) as index:
         before = await index.nearest(HOME.space, plane(1, 0), HOME.scope(), ["messages"], 5)
         writers = [
-            subprocess.Popen([sys.executable, "-c", WRITER, url, f"w{n}"], stderr=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [f"{programs()}/python", "-c", WRITER, url, f"w{n}"], stderr=subprocess.PIPE, text=True
+            )
             for n in range(4)
         ]
         while any(writer.poll() is None for writer in writers):

@@ -7,6 +7,7 @@ from octavo.stores.memory import MemoryStore
 from octavo.testing import vectors
 from octavo.testing.vectors import VectorIndexContract
 from octavo.vectors import ExactIndex, PgVectorIndex, QdrantIndex, open_vectors
+from once_more import InTurn
 from servers import fresh
 
 
@@ -31,7 +32,7 @@ class TestExactWithoutRoom(TestExactInMemory):
         return ExactIndex(self.store, cache_bytes=1)
 
 
-class TestExactOverFiles(VectorIndexContract):
+class TestExactOverFiles(InTurn, VectorIndexContract):
     test_recall = None  # over thousands of vectors: the same index shows it in memory
 
     @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ class TestExactOverFiles(VectorIndexContract):
         self.url = f"exact+file://{tmp_path}/records"
 
 
-class TestExactOverSQLite(VectorIndexContract):
+class TestExactOverSQLite(InTurn, VectorIndexContract):
     test_recall = None  # as over files
 
     @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ class OnServer(VectorIndexContract):
             yield
 
 
-class ExactOnServer(OnServer):
+class ExactOnServer(InTurn, OnServer):
     how = "exact+"
     test_recall = None  # as over files
 

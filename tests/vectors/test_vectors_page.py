@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from octavo.vectors import SCHEMES, open_vectors
+from warm import programs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "vectors.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -27,7 +28,7 @@ def test_every_block(tmp_path):
     """The example prints the output under it; the test of an index of one's own passes, in a folder without configuration."""
     (_, example), (_, output), (_, test) = BLOCKS
     assert [kind for kind, _ in BLOCKS] == ["python", "output", "python"]
-    assert run(tmp_path, sys.executable, "-W", "error", "-c", example) == output
+    assert run(tmp_path, f"{programs()}/python", "-W", "error", "-c", example) == output
     name = re.match(r"# (\w+\.py)\n", test)[1]
     (tmp_path / name).write_text(test)
     assert len(test.strip().splitlines()) == 6  # four, with its name and without the blank ones

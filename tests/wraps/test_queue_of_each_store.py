@@ -1,7 +1,6 @@
 """A queued write goes to the store it was meant for, whoever else uses the folder."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from octavo import Add, Memory, Record
 from octavo.assemble import name_store, queue_folder
 from octavo.config import Database, FailureQueue, Settings
 from octavo.wraps.journal import Spool, Waiting, inspect, peek
+from warm import programs
 
 REDIS, MYSQL = "redis://127.0.0.1:1/0", "mysql://127.0.0.1:1/octavo"
 
@@ -95,7 +95,7 @@ def test_processes_that_open_at_once_agree():
     for round_ in range(3):
         children = [
             subprocess.Popen(
-                [sys.executable, "-c", program, store, f"queue{round_}"],
+                [f"{programs()}/python", "-c", program, store, f"queue{round_}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from agent.chat_endpoint import chat_endpoint, said
 from octavo.layers.llm_extractor import ModelExtractor
 from octavo.layers.llm_messages import MOST_CHARACTERS, MOST_FACTS
 from octavo.layers.values import CATEGORIES, Decision, Known
+from warm import programs
 
 
 async def test_it_asks_and_decides(server, rules, extractor):
@@ -296,7 +296,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "extraction.md"
 
 async def run(program, folder):
     started = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        f"{programs()}/python", "-c", program, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     printed, told = await started.communicate()
     assert started.returncode == 0, told.decode()

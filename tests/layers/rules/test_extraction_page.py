@@ -3,12 +3,12 @@
 import os
 import re
 import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from octavo.layers.rules.extractor import decide
 from octavo.layers.values import Known
+from warm import programs
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 ROOT = Path(__file__).parents[3]
@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "extraction.md").read_text(encoding="utf-8")
 def printed(*command: str) -> str:
     """What a command prints, run where the page tells to run it."""
     done = subprocess.run(
-        [sys.executable, *command],
+        [f"{programs()}/python", *command],
         cwd=ROOT,
         env=os.environ | {"PYTHONIOENCODING": "utf-8"},
         capture_output=True,
