@@ -43,13 +43,13 @@ def test_what_was_said_is_found(octavo, told):
     header, best, *_ = rows(octavo("search", "where do I live?"))
     assert header == ["SCORE", "TEXT", "SOURCE", "WHEN (UTC)", "OWNER", "WHY", "ID"]
     assert best[1:3] == ["I live in Berlin and I am allergic to peanuts.", "messages"]
-    assert best[4:6] == [DEFAULT_USER, "says live; is about home"]
+    assert best[4:6] == [DEFAULT_USER, "says live; is about home, residence"]
     [hit] = told("search", "where do I live?", "--source", "facts", "-n", "1")["hits"]
     assert (hit["user_id"], hit["agent_id"], hit["source"], hit["why"]) == (
         DEFAULT_USER,
         None,
         "facts",
-        "says live; is about home",
+        "says live; is about home, residence",
     )
     assert hit["sources"] == [best[6]]
     assert 0 < float(best[0]) <= 1

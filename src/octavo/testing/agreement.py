@@ -344,7 +344,8 @@ async def assert_same(store: Store, right: Store, query: Query) -> list[Record]:
             whole = await store.find_within(query, taken)
             assert whole is not None, spell_code(query)
             assert spelling(whole) == spelling(found), spell_code(query)
-            assert not taken or await store.find_within(query, taken - 1) is None, spell_code(query)
+            least = sum(head.size_bytes for head in meant)
+            assert not least or await store.find_within(query, least - 1) is None, spell_code(query)
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from octavo.kernel.model import Head, Op, Query, Record, Tally
-from octavo.kernel.ports import Store
+from octavo.kernel.ports import Store, list_heads
 
 
 class Wrap:
@@ -48,8 +48,8 @@ class Wrap:
         return [Head.of(record) for record in await self.find(query)]
 
     async def _find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
-        found = await self.find(query)
-        return found if sum(Head.of(record).size_bytes for record in found) <= max_bytes else None
+        taken = sum(head.size_bytes for head in await list_heads(self, query))
+        return await self.find(query) if taken <= max_bytes else None
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""

@@ -100,8 +100,9 @@ class Indexed(Wrap):
         owned: bool = True,
     ) -> None:
         super().__init__(store, owned=owned)
-        if callable(heads := getattr(store, "heads", None)):
-            self.__dict__["heads"] = heads  # `find` answers nothing that the store does not
+        for name in ("heads", "find_within"):
+            if callable(verb := getattr(store, name, None)):
+                self.__dict__[name] = verb  # `find` answers nothing that the store does not
         self._index = index
         self._embedder = embedder
         self._previous = previous
