@@ -88,7 +88,10 @@ class FindsWithin(Protocol):
     """A store that answers at once if the answer is small enough, without being asked before how large it is."""
 
     async def find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
-        """What `find` answers; None if texts and bodies of that, as `heads` counts them, take more than so many bytes."""
+        """What `find` answers; None if texts and bodies of that, as `heads` counts them, take more than so many bytes.
+
+        Where a limit parts records of the same time and seq, any of these may be counted.
+        """
         ...
 
 
