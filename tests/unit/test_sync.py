@@ -118,6 +118,10 @@ def test_no_thread_before_the_first_call():
     assert threading.active_count() == before
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12),
+    reason="from Python 3.12 on no thread is started once the main thread has ended",
+)
 def test_a_thread_that_outlives_the_main_thread():
     """Python takes no work for thread pools once the main thread has ended; calls from another thread are still answered."""
     program = """
