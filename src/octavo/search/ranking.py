@@ -44,10 +44,8 @@ ASKING = 1.5  # what a record takes that asks for something itself
 ALIKE = 1.5  # what a word adds that a record says in other words, one that is half alike half of it
 MOST_ALIKE = 2  # words that count of one record
 FAINT = 0.35  # of a word: what shares no more than that with a question is no answer
-LATER = (
-    0.7  # of what it lacks beside the best hit, what a record adds that was told later and goes on about that
-)
-RARE = 0.35  # with a word that weighs so much: one that no record has weighs 1
+LATER = 0.7  # of what a record lacks beside the best hit, added if it was told later and goes on about that,
+RARE = 0.35  # with a word of both that weighs so much: one that no record has weighs 1
 ABOUT = 0.6  # what a fact adds whose own topic is asked about
 NOW = 1.0  # what the newest adds where it is asked what is so now
 RERANK = 2.0  # of a second model beside all of these, among the best

@@ -339,9 +339,9 @@ async def assert_same(store: Store, right: Store, query: Query) -> list[Record]:
             # A store may count what it keeps beside them; a page that is cut by bytes must not grow past them.
             least = right_one.size_bytes
             assert least <= told.size_bytes <= 2 * least + MOST_BESIDE_BYTES, spell_code(query)
-        whole_scope = await store.heads(replace(query, limit=None, offset=0))
+        unpaged = await store.heads(replace(query, limit=None, offset=0))
         # Of records that tie in time and seq, those beside the page may be counted in place of those on it.
-        tied = len({(head.created_at, head.seq) for head in whole_scope}) < len(whole_scope)
+        tied = len({(head.created_at, head.seq) for head in unpaged}) < len(unpaged)
         if isinstance(store, FindsWithin) and not tied:
             taken = sum(head.size_bytes for head in known)
             whole = await store.find_within(query, taken)

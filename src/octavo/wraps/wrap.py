@@ -48,8 +48,7 @@ class Wrap:
         return [Head.of(record) for record in await self.find(query)]
 
     async def _find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
-        taken = sum(head.size_bytes for head in await list_heads(self, query))
-        return await self.find(query) if taken <= max_bytes else None
+        return await weigh_and_find(self, query, max_bytes)
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
@@ -66,3 +65,9 @@ class Wrap:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+async def weigh_and_find(store: Store, query: Query, max_bytes: int) -> list[Record] | None:
+    """What the store finds, by whose heads it takes no more than so many bytes; else None."""
+    taken = sum(head.size_bytes for head in await list_heads(store, query))
+    return await store.find(query) if taken <= max_bytes else None

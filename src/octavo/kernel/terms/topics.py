@@ -48,7 +48,7 @@ _TRADE = lazy_pattern(
 _EMPLOYED = lazy_pattern(
     rf"{_IS_TRADE} (?:at|for|with|in) |在[\u4e00-\u9fff]{{2,10}}(?:上班|工作|任职|当|做)", re.IGNORECASE
 )
-_SHAPES = (("name", _NAMED), ("birthday", _AGED), ("occupation", _TRADE), ("employer", _EMPLOYED))
+_SAID_BY_SHAPE = (("name", _NAMED), ("birthday", _AGED), ("occupation", _TRADE), ("employer", _EMPLOYED))
 # "What don't I like?", 我不爱吃什么: the word alone says the opposite.
 _NOT_LIKED = lazy_pattern(
     r"(?:n't|\bnot|\bnever)(?: (?:i|you|we|they|he|she|my \w+|the user|really|much|actually))* (?:like|love|enjoy)\b|[不没](?:太|大|怎么|是很|是太)?(?:喜欢|爱|中意)",
@@ -88,7 +88,7 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
         about.add(f"{TOPIC_PREFIX}dislike")
         if not _LIKED.search(rest):
             about.discard(f"{TOPIC_PREFIX}like")
-    for topic, pattern in _SHAPES:
+    for topic, pattern in _SAID_BY_SHAPE:
         if pattern.search(text):
             about.add(f"{TOPIC_PREFIX}{topic}")
     return sorted(about)

@@ -4,18 +4,19 @@ import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
 from octavo.errors import Conflict
 from octavo.kernel.codec import prepare
 from octavo.kernel.model import START, Add, Head, Op, Query, Record, Scope, Tally
-from octavo.kernel.ports import list_heads, read_page
+from octavo.kernel.ports import Store, list_heads, read_page
 from octavo.kernel.terms.matches import MOST, Matches
 from octavo.kernel.terms.matching import search_records
 from octavo.stores.records import Records
 from octavo.wraps.journal.delivery import UncountedError
+from octavo.wraps.wrap import weigh_and_find
 
 T = TypeVar("T", Record, Head)
 _MOST, _MOST_BYTES = 1000, 8 * 2**20  # records that a queued write changes or removes
@@ -38,8 +39,7 @@ class QueuedAnswers:
 
     async def find_within(self, query: Query, max_bytes: int) -> list[Record] | None:
         """The records as they will be, unless they take more than so many bytes."""
-        taken = sum(head.size_bytes for head in await self.heads(query))
-        return None if taken > max_bytes else await self.find(query)
+        return await weigh_and_find(cast(Store, self), query, max_bytes)
 
     async def tally(self, query: Query) -> Tally:
         """How many there will be."""
