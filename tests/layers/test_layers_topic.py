@@ -92,17 +92,21 @@ def test_of_a_quote_only_new_words_are_indexed() -> None:
 @pytest.mark.parametrize(
     ("said", "topic"),
     [
-        ("I have a dentist appointment tomorrow at 9.", "health"),
+        ("I have a dentist appointment tomorrow at 9.", "appointment"),
         ("My dentist is Dr. Osei.", "health"),
-        ("I'm seeing the doctor on Monday at 3pm", "health"),
-        ("明天上午九点我要看牙医", "health"),
-        ("我周五预约了牙医", "health"),
+        ("I'm seeing the doctor on Monday at 3pm", "appointment"),
+        ("明天上午九点我要看牙医", "appointment"),
+        ("我周五预约了牙医", "appointment"),
+        ("I've had tinnitus since my twenties", "health"),
+        ("I collect vinyl, mostly northern soul", "hobby"),
+        ("My phone's a Pixel 8", "technology"),
+        ("我手机是小米14", "technology"),
         ("I am a dentist.", "work"),
         ("I have a job interview on Friday", "work"),
         ("My sister is a doctor", "family"),
         ("我是牙医", "work"),
     ],
 )
-def test_who_goes_to_a_dentist_is_not_at_work(said, topic):
+def test_what_a_fact_is_about(said, topic):
     [one] = decide(said, (), owner_type="user", at=datetime(2026, 3, 12, tzinfo=UTC))
     assert one.topic == topic

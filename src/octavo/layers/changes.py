@@ -28,9 +28,9 @@ from octavo.layers.records import (
     owner_of,
     record_of,
     state_of,
-    topic_of,
     version_of,
 )
+from octavo.layers.topic import topic_of
 from octavo.layers.values import Action, Layer, LogEntry, OwnerType
 from octavo.util.secrets import DigestKey
 from octavo.util.sync import import_aside, run_steps

@@ -15,8 +15,9 @@ from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
 from octavo.layers.changes import ChangeStep, OwnerNotes, insert_step, next_version, remark_step, update_step
 from octavo.layers.reading import read_heads
-from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in, topic_of
+from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in
 from octavo.layers.shared import Shared
+from octavo.layers.topic import topic_of
 from octavo.layers.values import (
     CATEGORIES,
     DEFAULTS,

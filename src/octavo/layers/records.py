@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -13,9 +12,7 @@ from octavo.kernel.codec import seal
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Record, Scope
 from octavo.kernel.terms.matching import FOUND_BY
-from octavo.kernel.terms.terms import terms
-from octavo.kernel.terms.topics import topic_name, topics
-from octavo.kernel.text import lazy_pattern
+from octavo.layers.topic import topic_of
 from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Status
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
@@ -259,62 +256,3 @@ def session_of(owner: Owner) -> str:
         digest = hashlib.blake2b(name, digest_size=16).hexdigest()
         name = name[: _SESSION_BYTES - 33] + f"~{digest}".encode()
     return f"memory:{owner.type}:{name.decode(errors='ignore')}"
-
-
-# --- what a memory is about, finer than its category: name, birthday, family, home, health, contact, work and the like
-
-#: What the slots of a fact are about, as the rules name them; of those that are not here the words decide.
-_OF_SLOTS = {
-    "name": ("name", "nickname", "surname", "last name", "middle name", "昵称", "网名", "英文名", "花名", "小名", "笔名"),
-    "birthday": ("birthday", "age", "生肖", "星座", "zodiac sign", "star sign"),
-    "contact": ("phone number", "number", "email", "email address", "address", "手机号", "电话", "手机", "邮箱", "微信", "微信号", "地址", "qq", "username"),
-    "home": ("residence", "not residence"),
-    "hometown": ("home town", "祖籍", "nationality", "民族", "国籍"),
-    "family": ("civil status", "not civil status"),
-    "health": ("allergy", "health", "血型", "blood type"),
-    "work": ("occupation", "employer", "workplace", "work", "works with", "works from", "leads", "business", "experience", "salary", "training", "not occupation", "not employer"),
-    "education": ("school", "degree", "study", "student", "studied", "major"),
-    "skills": ("can", "licence"),
-    "language": ("mother tongue", "language test"),
-    "personality": ("trait",),
-    "opinion": ("value", "creed"),
-}  # fmt: skip
-_TOPIC_OF = {slot: topic for topic, slots in _OF_SLOTS.items() for slot in slots}
-#: Of several topics of one text the first counts: what is said of nothing but one thing comes before what is said of many.
-ORDER = (
-    "family", "pets", "friends", "name", "birthday", "contact", "wedding", "death", "work", "education", "health", "home", "hometown", "language", "skills",
-    "religion", "politics", "personality", "appointment", "travel", "purchase", "money", "transport", "diet", "food", "drink", "smoking", "hobby", "team", "sleep",
-    "technology", "clothes", "holidays", "gift", "event", "accident", "legal", "military", "volunteering", "appearance", "fear", "plan", "routine", "answers", "opinion",
-    "insurance", "delivery", "things", "furniture", "neighbours", "animals", "lost", "celebrity", "weather", "mood", "problem", "dislike", "like",
-)  # fmt: skip
-_OTHERS = ORDER[:3]
-#: What makes somebody who they are, and mostly stays so for years; what should be known first comes first.
-LASTING_TOPICS = (
-    *("name", "home", "work", "family", "health", "education", "language", "birthday", "pets", "hometown"),
-    "contact",
-)
-_MOST_CHARACTERS = 2000  # of a memory; a longer one is about everything
-_HEALER = "(?:dentist|doctor|gp|therapist|physio(?:therapist)?|optician|midwife|orthodontist|dermatologist)"
-#: Whoever goes to somebody at work is not at work there.
-_PATIENT = lazy_pattern(
-    rf"(?i)\b(?:their|my|the user's) (?:\w+ )?{_HEALER}\b|\b{_HEALER}(?:'s)? (?:appointment|visit|at \d|on )|"
-    rf"\b(?:see|sees|seeing|saw|visit\w*|appointment with|appointment at) (?:an?|the) {_HEALER}\b|"
-    "看(?:牙|医生|病|中医)|约了?(?:牙医|医生)"
-)
-
-
-def topic_of(content: str, slots: Iterable[str] = ()) -> str:
-    """The topic of a memory, by the slots of its fact where the rules know them, else by its words; "" when none is known."""
-    for slot in slots:
-        kind = slot.partition(":")[0].removeprefix("former ")
-        # What is said of somebody's wife is about the family, whatever it is.
-        if topic := _TOPIC_OF.get(kind) or _first(kind.rpartition(" ")[0], _OTHERS):
-            speaks = _first(content[:_MOST_CHARACTERS], ("language",)) if topic == "skills" else ""
-            return speaks or topic
-    content = content[:_MOST_CHARACTERS]
-    return "health" if _PATIENT.search(content) else _first(content, ORDER)
-
-
-def _first(text: str, order: Iterable[str]) -> str:
-    about = {topic_name(topic) for topic in topics(text, terms(text))} if text else ()
-    return next((topic for topic in order if topic in about), "")

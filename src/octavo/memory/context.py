@@ -20,7 +20,8 @@ from octavo.kernel.model import Query, Record, Scope, check_count
 from octavo.kernel.ports import read_page
 from octavo.kernel.text import content
 from octavo.layers.reasons import is_chinese
-from octavo.layers.records import LASTING_TOPICS, topic_in
+from octavo.layers.records import topic_in
+from octavo.layers.topic import LASTING_TOPICS
 from octavo.memory.searching import SOURCE_OF, Moment, Seen, dedupe, with_neighbours
 from octavo.search.hits import Context, Recalled, Source, fence_for, fit_line, one_line
 

@@ -66,7 +66,8 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
         asks = (
             sentence.asks and at == len(clauses) - 1 and not ENGLISH.RHETORICAL.match(sentence.text)
         ) or ENGLISH.ASKING.search(clause) is not None
-        facts = [] if asks or ENGLISH.IFFY.search(clause) else reader.read_clause(clause, first=at == 0)
+        iffy = asks or ENGLISH.IFFY.search(clause)
+        facts = [] if iffy else reader.read_clause(reader.with_thing_named(clause), first=at == 0)
         if not facts and not asks and context.open and (match := ENGLISH.DETAIL.match(clause)):
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
@@ -168,7 +169,10 @@ class EnglishReader(ClauseReader):
             inner = self.clause_facts(base_form(predicate)[match.end() :], depth=depth + 1)
             if inner or ENGLISH_PROFILE.statement(base_form(predicate)) is None:
                 return inner
-        if self.context.other and not depth and ENGLISH.OF_OTHER.match(clause, subject.start):
+        # "My landlord raised the rent, it is 1450 now": that is not the landlord.
+        person = clause[subject.start :].startswith("it ") and ENGLISH.SOMEBODY.search(self.context.other)
+        of_other = ENGLISH.OF_OTHER.match(clause, subject.start) and not person
+        if self.context.other and not depth and of_other:
             # "My sister lives in Leeds and is expecting": she is whom it was about.
             said = re.sub(r"(?i)^(?:he|she|they|who|it) ", "", clause[subject.start :])
             return self.clause_facts(f"{self._mine} {self.context.other} {said}")
@@ -196,6 +200,18 @@ class EnglishReader(ClauseReader):
         if found:
             self.context.other = ""
         return found
+
+    def with_thing_named(self, clause: str) -> str:
+        """ "Sold the kayak in May" of "sold it in May", where the last fact is that a kayak was bought."""
+        named = self.context.last and ENGLISH.NAMED_THING.match(self.context.last.content)
+        if named is None:
+            return clause
+        article = (
+            ""
+            if named["thing"].startswith(("the ", "their ", "some ")) or named["thing"].endswith("ing")
+            else "the "
+        )
+        return ENGLISH.MEANS_THING.sub(rf"\g<did> {article}{named['thing']}", clause, count=1)
 
     def _about_another(self, clause: str, depth: int) -> list[StatedFact]:
         """A clause about somebody or something with a name, or one without a subject: an order."""

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 from octavo.kernel.terms.terms import simplify
 from octavo.layers import reasons
-from octavo.layers.records import topic_of
 from octavo.layers.rules.endings import describe_ended, find_ended
 from octavo.layers.rules.facts import (
     CHINESE,
@@ -32,6 +31,7 @@ from octavo.layers.rules.reading import (
     topic_of_slot,
 )
 from octavo.layers.rules.sentences import LONGEST_CLAUSE, MOST_CHARACTERS
+from octavo.layers.topic import topic_of
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.sync import run_in_turns, run_steps
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import restore, simplify, terms
 from octavo.kernel.terms.topics import topics
-from octavo.layers.records import topic_of
 from octavo.layers.rules import learned
 from octavo.layers.rules.chinese import ChineseReader, read_chinese
 from octavo.layers.rules.clauses import ReadingContext
@@ -26,6 +25,7 @@ from octavo.layers.rules.facts import (
 )
 from octavo.layers.rules.moments import without_times
 from octavo.layers.rules.sentences import Sentence, beginning, own_words, sentences
+from octavo.layers.topic import names_topic
 from octavo.layers.values import Known, OwnerType
 from octavo.search.subject import begins_with_name
 from octavo.util.cache import Cache, size_of
@@ -158,7 +158,7 @@ def _without_trifles(facts: list[StatedFact]) -> list[StatedFact]:
         if fact.category not in _BROAD
         or any(key.startswith(("like:", "wish:")) for key in fact.slots)
         or _NAMED.search(fact.content)
-        or topic_of(fact.content, fact.slots)
+        or names_topic(fact.content, fact.slots)
     ]
     return telling or facts
 
