@@ -22,6 +22,8 @@ from virtual_time import START, VirtualLoop
 SESSIONS = ("s1", "s2", "s3")
 MOODS = st.sampled_from(["up", "down", "hang", "after", "refuse", "read-only"])
 PAUSES = st.sampled_from([0.0, 0.01, 0.5, 3.0, 40.0])
+#: A store that is well again is tried after at most half a minute, for which a reader waits five seconds.
+NOTICED = timedelta(seconds=35)
 EVERYTHING = Query(collection=COLLECTION)
 
 
@@ -38,6 +40,7 @@ class JournalAgainstList(RuleBasedStateMachine):
         self.mood = "up"
         self.names = 0
         self.passed = 0.0  # seconds of the lives before this one
+        self.turned = START
 
     # --- lives
 
@@ -159,7 +162,7 @@ class JournalAgainstList(RuleBasedStateMachine):
             try:
                 return await self.journal.find(those(session)), await self.journal.tally(those(session))
             except StoreError:
-                assert self.mood != "up"
+                assert self.mood != "up" or self.clock() - self.turned < NOTICED
                 return None
 
         if (answer := self.run(ask())) is not None:
@@ -187,7 +190,7 @@ class JournalAgainstList(RuleBasedStateMachine):
 
     @rule(mood=MOODS)
     def turn(self, mood):
-        self.mood = mood
+        self.mood, self.turned = mood, self.clock()
         self.store.turn(mood)
 
     @rule(seconds=PAUSES)

@@ -158,3 +158,14 @@ async def _write_both(journal, right, ops):
         return
     await journal.write(ops)
     await right.apply(ops)
+
+
+async def test_what_is_too_much_to_be_counted_in_is_waited_for(tmp_path):
+    """The store is well again, but has not been tried yet: whoever asks then waits for that, and is not turned away."""
+    store = Unsteady(open_store("memory://"), "down")
+    spool = Spool(tmp_path / "queue", max_in_memory=5, spill_batch_size=3)
+    async with Journal(store, spool, backoff=(0.05, 0.1)) as journal:
+        for number in range(6):
+            await journal.write([add(f"e{number}")])
+        store.turn("up")
+        assert await ids(journal) == [f"e{number}" for number in range(6)]

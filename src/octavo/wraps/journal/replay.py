@@ -107,17 +107,23 @@ class Replay:
 
         A store that takes no write is not waited for if it answers questions: False, since it lacks what is queued.
         """
-        loop = asyncio.get_running_loop()
         while self.behind and not self._may_read(scope):
             if self._stopping:
                 raise StoreClosed("this store was closed; open another one")
             if self.state == "down" and self._readable:
                 return False
-            # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
-            in_vain = self.state == "down" and deadline < self._try_at
-            if in_vain or not await wait_for_event(deadline - loop.time(), self._changed):
+            if not await self.wait_for_try(deadline):
                 raise self._unreadable_error()
         return True
+
+    async def wait_for_try(self, deadline: float) -> bool:
+        """Return when a reader's chances may have changed; False if they do not by then.
+
+        Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
+        """
+        if self.state == "down" and deadline < self._try_at:
+            return False
+        return await wait_for_event(deadline - asyncio.get_running_loop().time(), self._changed)
 
     def _may_read(self, scope: Scope | None) -> bool:
         if not self._queue.waiting and self._queue.idle:
