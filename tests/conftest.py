@@ -35,12 +35,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts in order to interrupt it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
-    # Where no __pycache__ may be written, compiled code is kept with the virtual environment instead: each of the
-    # hundreds of processes that tests start would compile the whole package again.
-    sys.dont_write_bytecode = False
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(sys.prefix) / "pycache")
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# What is compiled is kept: each of the hundreds of processes that tests start would compile the whole package again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 #: Parts of a test's name that say it needs a server, or a vector index that is slow to begin.
