@@ -141,9 +141,11 @@ def pytest_configure(config: pytest.Config) -> None:
         StoreContract.largest_batch = 5000
     if not config.getoption("--quick"):
         import httpx
+        import httpx2  # of the SDKs of OpenAI and MCP
 
         # Each client would read the certificates of all authorities again, which takes longer than most tests.
-        httpx._transports.default.create_ssl_context = cache(httpx.create_ssl_context)
+        for package in (httpx, httpx2):
+            package._transports.default.create_ssl_context = cache(package.create_ssl_context)
     worker = getattr(config, "workerinput", None)
     config.stash[SERVERS] = Remote(worker["servers"]) if worker else Shared()
 
