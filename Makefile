@@ -7,6 +7,9 @@ RUN_READY := $(VENV)/.run-ready
 PIP := -m pip install --quiet --disable-pip-version-check
 # Other versions that `make quick-all` tries, where this machine has them.
 PYTHONS ?= 3.12 3.13
+# Where it is set, pytest and its plugins would be compiled anew by each run.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Three workers on two cores, since tests also wait for servers and disks; a file stays with one worker, and shares what it set up.
 WORKERS ?= 3
 

@@ -27,8 +27,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
-#: What stands in the folder as `octavo` and `python`: it hands its streams, words and environment over, passes signals on, and
-#: ends as they end.
+#: What stands in the folder as `octavo` and `python`: it hands its streams, words, environment and umask over, passes signals on,
+#: and ends as they end.
 _PROGRAM = """#!{python} -IS
 import _signal, _socket, marshal, os, sys
 words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
@@ -37,7 +37,7 @@ if "-m" in words[1:4] or "--workers" in words:  # a module is run as it is; work
 asked = _socket.socket(_socket.AF_UNIX)
 asked.connect({address!r})
 streams = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
-order = marshal.dumps((words, os.getcwd(), dict(os.environ)))
+order = marshal.dumps((words, os.getcwd(), dict(os.environ), os.umask(0o077)))
 asked.sendmsg([len(order).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
 asked.sendall(order)
 child = int.from_bytes(asked.recv(4), "big")
@@ -110,9 +110,10 @@ def _imports_of(words: list[str], folder: str) -> Iterator[str]:
                 yield line.module or ""
 
 
-def _run(words: list[str], folder: str, environment: dict[str, str]) -> None:
+def _run(words: list[str], folder: str, environment: dict[str, str], umask: int) -> None:
     """Be that program, from now on."""
     os.chdir(folder)
+    os.umask(umask)
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None
@@ -143,11 +144,13 @@ def _run(words: list[str], folder: str, environment: dict[str, str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
-def _status_of(words: list[str], folder: str, environment: dict[str, str], imported: Path | None) -> int:
+def _status_of(
+    words: list[str], folder: str, environment: dict[str, str], umask: int, imported: Path | None
+) -> int:
     """Be that program to its end, but for taking every module apart, which takes longer than most programs."""
     status = 0
     try:
-        _run(words, folder, environment)
+        _run(words, folder, environment, umask)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
@@ -192,7 +195,7 @@ def _serve(address: str, told: int, *, learns: bool) -> None:
         length, streams, _, _ = socket.recv_fds(asked, 4, 3)
         order = asked.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
         if order:  # or whoever asked was killed before it did
-            words, folder, environment = marshal.loads(order)
+            words, folder, environment, umask = marshal.loads(order)
             if words[:2] == ["octavo", "mcp"]:
                 importlib.import_module(
                     "octavo.mcp.server"
@@ -201,7 +204,7 @@ def _serve(address: str, told: int, *, learns: bool) -> None:
                 _import_new(known, words, folder, imported)
             if os.fork() == 0:
                 listening.close()
-                _answer(asked, streams, partial(_status_of, words, folder, environment, imported))
+                _answer(asked, streams, partial(_status_of, words, folder, environment, umask, imported))
         asked.close()
         for each in streams:
             os.close(each)

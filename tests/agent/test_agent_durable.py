@@ -1,13 +1,13 @@
 """What led to a call is durable before the call is made: a model or a tool may end the process."""
 
 import asyncio
-import sys
 
 import pytest
 from agents import ListStore, agent, call
 
 from octavo import EventStore, EventType
 from octavo.wraps.journal import inspect
+from warm import programs
 
 ENDING = """
 import asyncio, json, os, sys
@@ -53,7 +53,7 @@ ends = pytest.mark.parametrize("ends", BEFORE)
 async def ended(where, ends, folder):
     """Let an agent's process be ended by its model or its tool."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", ENDING, where, ends, cwd=folder, stdout=-1, stderr=-1
+        f"{programs()}/python", "-c", ENDING, where, ends, cwd=folder, stdout=-1, stderr=-1
     )
     _, errors = await child.communicate()
     assert child.returncode == 3, errors.decode()

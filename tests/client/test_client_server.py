@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from octavo.errors import AccessDenied, Conflict, InvalidQuery, InvalidRecord, N
 from octavo.layers.values import Extracted, Fact, Found, LogEntry
 from octavo.service.records import EventRecord, TurnRecord
 from running_server import octavo_serves
+from warm import programs
 
 
 class Blocking:
@@ -220,9 +220,7 @@ def test_keys(tmp_path, monkeypatch):
 
     def key(*more):
         command = [
-            sys.executable,
-            "-m",
-            "octavo.cli",
+            f"{programs()}/octavo",
             "keys",
             "create",
             "test",
@@ -251,7 +249,7 @@ def test_keys(tmp_path, monkeypatch):
                 client.remember("喜欢喝咖啡", user_id="u")
         with Client(url, api_key=other) as client:
             assert client.profile(user_id="u") == []
-        command = [sys.executable, "-m", "octavo.cli", "keys", "revoke", reader, "--store", store]
+        command = [f"{programs()}/octavo", "keys", "revoke", reader, "--store", store]
         subprocess.run(command, check=True, capture_output=True, timeout=60)
         with Client(url, api_key=reader) as client, pytest.raises(AccessDenied, match="revoked"):
             for _ in range(600):  # another process has revoked it: the server learns of it by itself

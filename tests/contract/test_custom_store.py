@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis.configuration import storage_directory
 
 from documented import blocks, list_store
 from octavo import Add, Query, Record, open_store
@@ -45,7 +46,12 @@ def test_the_page_as_it_stands(tmp_path):
             "programs or pages or search",
         ],
         cwd=tmp_path,
-        env={**os.environ, "OCTAVO_PROGRAMS": "5"},
+        # Or hypothesis works out its tables of characters again.
+        env={
+            **os.environ,
+            "OCTAVO_PROGRAMS": "5",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(storage_directory().path),
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -8,7 +8,6 @@ import contextlib
 import os
 import shutil
 import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,8 +16,8 @@ import redis
 from octavo import Add, Query, Record, Scope, open_store, walk
 from servers import KINDS
 from servers.binaries import locate
+from warm import programs
 
-OCTAVO = Path(sys.executable).with_name("octavo")
 WRITERS = 4
 PAUSE = 0.02  # seconds between two writes of one: an export reads on until nothing newer is there
 ALREADY = 2000  # pairs that are there before, so that a backup takes some time
@@ -194,7 +193,7 @@ async def test_export(kind, tmp_path, fresh_url):
         for name in ("octavo", "restored")
     ]  # fmt: skip
     backup = tmp_path / "backup.jsonl.gz"
-    before = await back_up(urls[0], lambda: run(OCTAVO, "export", urls[0], backup))
-    await run(OCTAVO, "import", backup, urls[1])
+    before = await back_up(urls[0], lambda: run(f"{programs()}/octavo", "export", urls[0], backup))
+    await run(f"{programs()}/octavo", "import", backup, urls[1])
     messages, events = await restored(urls[1])
     assert before - messages == before - events == set()

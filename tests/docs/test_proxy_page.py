@@ -111,10 +111,9 @@ class Installed:
         )
 
     def environment(self):
-        """What systemd passes on, and where this run keeps compiled code."""
+        """What systemd passes on."""
         secrets = Path(self.unit["Service"]["EnvironmentFile"]).read_text().splitlines()
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPYCACHEPREFIX") if name in os.environ}
-        return {**kept, **dict(line.split("=", 1) for line in secrets)}
+        return {"PATH": os.environ["PATH"], **dict(line.split("=", 1) for line in secrets)}
 
     def key(self):
         """What the page's command prints."""

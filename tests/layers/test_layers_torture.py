@@ -162,7 +162,7 @@ async def tortured(url, seed, count):
 async def test_the_log_is_the_table(kind, tmp_path, fresh_url, size):
     """Thousands of operations with faults on SQLite, and hundreds on every other store; ten thousand on each at full length."""
     if kind == "sqlite":
-        actions = await tortured(f"sqlite:///{tmp_path}/a.db?durability=fast", 2, size(3_000, 10_000))
-        assert actions["update"] > size(300, 1_000)
+        actions = await tortured(f"sqlite:///{tmp_path}/a.db?durability=fast", 2, size(2_000, 10_000))
+        assert actions["update"] > size(200, 1_000)
     else:
         await tortured(url_of(kind, tmp_path, fresh_url), 1, size(600, 10_000))

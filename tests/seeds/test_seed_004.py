@@ -17,6 +17,7 @@ import pytest
 from redis.asyncio import ConnectionPool
 
 from octavo.chat import AsyncSQLAlchemyMemory, ChatMemory, InMemoryMemory, MemoryBase, Msg, RedisMemory
+from warm import programs
 
 PAGE = Path(__file__).with_name("seed_004.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^## ([\w ]+)\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
@@ -64,9 +65,9 @@ def run(program, folder):
     The document's programs leave their engine and their client open, so that warnings about that stay off.
     """
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [f"{programs()}/python", "-c", program],
         cwd=folder,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         text=True,
         check=False,

@@ -229,7 +229,10 @@ def test_open_files_leave_room_for_the_store():
     )
     for hard, expected in ((5000, 1000), (600, 344), (300, 150)):
         ran = subprocess.run(
-            [sys.executable, "-c", program.format(hard=hard)], capture_output=True, text=True, check=True
+            [f"{programs()}/python", "-c", program.format(hard=hard)],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert (int(ran.stdout), "ulimit -n" in ran.stderr) == (expected, expected < 1000)
     assert most_connections(10) == 10

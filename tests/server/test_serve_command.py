@@ -23,6 +23,7 @@ from octavo.errors import ConfigError
 from octavo.keys import Keys
 from octavo.server.running import prepare
 from sampled import only_torture, sampled
+from warm import programs
 
 READY = 60  # seconds after which a test fails rather than wait
 
@@ -30,10 +31,11 @@ READY = 60  # seconds after which a test fails rather than wait
 class Served:
     """A running `octavo serve`; what it said first is in `said`."""
 
-    def __init__(self, folder, *args, **environ):
+    def __init__(self, folder, *args, forked=False, **environ):
         self.log = (folder / "stderr.txt").open("w+")
+        octavo = [f"{programs()}/octavo"] if forked else [sys.executable, "-m", "octavo.cli"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "octavo.cli", "serve", "--port", "0", *args],
+            [*octavo, "serve", "--port", "0", *args],
             cwd=folder,
             env={**os.environ, "PYTHONIOENCODING": "utf-8", **environ},
             stdout=subprocess.PIPE,
@@ -65,11 +67,11 @@ class Served:
 
 @pytest.fixture
 def octavo_serve(tmp_path):
-    """`octavo_serve("--sample")`: the command in a folder of its own, ended after the test."""
+    """`octavo_serve("--sample")`: the command in a folder of its own, ended after the test; `forked=True` where not its start is tested."""
     started = []
 
-    def serve(*args, **environ):
-        started.append(Served(tmp_path, *args, **environ))
+    def serve(*args, **more):
+        started.append(Served(tmp_path, *args, **more))
         return started[-1]
 
     yield serve
@@ -105,7 +107,7 @@ def test_a_newcomer(octavo_serve, tmp_path):
     lines = [json.loads(line) for line in served.trouble().splitlines()]
     assert [line["status"] for line in lines] == [200, 200]
     assert (tmp_path / "octavo.db").exists()
-    served = octavo_serve("--sample")
+    served = octavo_serve("--sample", forked=True)
     with served.client() as client:
         for layer, path, count in (("profile", "profile", 3), ("event", "events", 2)):
             memories = client.get(f"/memory/user/user123/{path}").json()["memories"]
@@ -113,7 +115,7 @@ def test_a_newcomer(octavo_serve, tmp_path):
             for memory in memories:
                 client.delete(f"/memory/user/user123/{layer}/{memory['id']}")
     assert served.stop(signal.SIGINT) == 0
-    with octavo_serve("--sample").client() as client:
+    with octavo_serve("--sample", forked=True).client() as client:
         assert client.get("/memory/user/user123/profile").json()["count"] == 0
 
 
@@ -121,7 +123,9 @@ def test_a_newcomer(octavo_serve, tmp_path):
 def test_a_store_that_is_away(octavo_serve, tmp_path, queue, become):
     """It says what becomes of writes, as it will be."""
     (tmp_path / "taken").write_text("a file, where a folder should be")
-    away = octavo_serve("--store", "sqlite:///taken/octavo.db", OCTAVO__FAILURE_QUEUE__DIRECTORY=queue)
+    away = octavo_serve(
+        "--store", "sqlite:///taken/octavo.db", forked=True, OCTAVO__FAILURE_QUEUE__DIRECTORY=queue
+    )
     with away.client() as client:
         written = client.post("/memory/user/lin", json={"content": "tea"})
     assert written.status_code == (200 if become == "queued" else 503)
@@ -156,9 +160,9 @@ def test_settings_of_every_kind(octavo_serve, new_key, tmp_path):
         assert shown["server"]["max_body_bytes"] == 2048
     assert served.stop() == 0
     assert key not in served.trouble()
-    again = octavo_serve(OCTAVO_URL="sqlite:///other.db")
+    again = octavo_serve(forked=True, OCTAVO_URL="sqlite:///other.db")
     assert again.said[0].endswith("an API key is needed")
-    last = octavo_serve("--store", "sqlite:///option.db", OCTAVO_URL="sqlite:///other.db")
+    last = octavo_serve("--store", "sqlite:///option.db", forked=True, OCTAVO_URL="sqlite:///other.db")
     assert "store sqlite:///option.db" in last.said[0]
 
 
@@ -304,7 +308,7 @@ def test_a_stop_under_load_loses_nothing(octavo_serve, store_url, kind, workers)
     assert served.stop() == 0
     writers.join()
     assert writers.odd == [], served.trouble()
-    after = octavo_serve("--store", store)
+    after = octavo_serve("--store", store, forked=True)
     with after.client() as client:
         there = [
             memory["id"]
@@ -316,7 +320,7 @@ def test_a_stop_under_load_loses_nothing(octavo_serve, store_url, kind, workers)
     assert len(there) == len(set(there)) == logged
 
 
-@sampled("workers", [2, 1], share=2)
+@sampled("workers", [1, 2], share=2)
 def test_an_interrupt_from_the_keyboard(octavo_serve, workers):
     """It ends like any other stop: what is there is kept, nothing is said, and the status is 0."""
     served = octavo_serve("--workers", str(workers))
@@ -341,7 +345,7 @@ def test_an_interrupt_while_workers_start_says_nothing(tmp_path):
 
 
 def test_two_workers_over_one_postgres(octavo_serve, store_url, new_key):
-    """Both answer, and each sees at once what the other wrote; no setting is in any command line."""
+    """Both answer, and each sees at once what the other wrote; no setting is in any command line, and Ctrl-C ends them without a word."""
     store = store_url("postgres")
     key = new_key(store, "write").key
     served = octavo_serve("--store", store, "--workers", "2", OCTAVO__SERVER__AUTH="on")
@@ -363,6 +367,6 @@ def test_two_workers_over_one_postgres(octavo_serve, store_url, new_key):
     ).stdout
     assert children.count("--multiprocessing-fork") == 2
     assert "postgresql" not in children
-    assert served.stop() == 0
+    assert served.interrupt() == 0
     lines = [json.loads(line) for line in served.trouble().splitlines()]
     assert len([line for line in lines if line.get("status") == 200]) == 72

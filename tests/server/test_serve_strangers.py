@@ -4,7 +4,6 @@ import asyncio
 import os
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from octavo import open_store
 from octavo.stores.sql.statements import Do, Fetch
 from running_server import octavo_serves
 from servers import fresh, running
+from warm import programs
 
 LISTED = {
     "mysql": "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
@@ -53,7 +53,7 @@ def told(url, *statements):
 
 def serve(url, folder, *options):
     """What `octavo serve` comes to, when it ends by itself."""
-    command = [sys.executable, "-m", "octavo.cli", "serve", "--store", url, "--port", "0", *options]
+    command = [f"{programs()}/octavo", "serve", "--store", url, "--port", "0", *options]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTAVO")}
     return subprocess.run(
         command, cwd=folder, env=clean, capture_output=True, text=True, timeout=60, check=False

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from octavo.config import Settings, load_settings
 from octavo.server import create_app
 from octavo.server.problems import CODES
 from sampled import sampled
+from warm import programs
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROXY = (DOCS / "behind-a-proxy.md").read_text()
@@ -32,14 +32,10 @@ def page(request):
 
 
 @pytest.fixture
-def octavo_path(tmp_path):
+def octavo_path():
     """An environment in which `octavo` is the command of this tree."""
-    command = tmp_path / "bin" / "octavo"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m octavo.cli "$@"\n')
-    command.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
-    return {**kept, "PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
+    return {**kept, "PATH": f"{programs()}:{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
 
 
 @sampled("page", PAGES, share=2, indirect=True)
@@ -96,7 +92,7 @@ def test_the_keys(page, octavo_path, tmp_path):
 def test_the_program(page, tmp_path):
     [program], [shown] = blocks(page, "python"), blocks(page, "output")
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        [f"{programs()}/python", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == shown

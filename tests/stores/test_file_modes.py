@@ -5,11 +5,12 @@ import json
 import os
 import stat
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from warm import programs
 
 pytestmark = pytest.mark.every_store
 
@@ -73,7 +74,7 @@ print(json.dumps(seen | look("data") | {"data": Path("data").stat().st_mode & 0o
 def made(folder, umask, **environ):
     """Every path with its mode."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(MAKES)], cwd=folder, umask=umask, capture_output=True, text=True,
+        [f"{programs()}/python", "-c", textwrap.dedent(MAKES)], cwd=folder, umask=umask, capture_output=True, text=True,
         check=False, timeout=120, env={**os.environ, **environ},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -26,6 +26,7 @@ def environ(request):
         ("python -c 'import sys; print(sys.argv); sys.exit(3)' a", 3, "['-c', 'a']\n", ""),
         ("echo 林 | python -c 'print(input())'", 0, "林\n", ""),
         ("python -c 'import os; print(os.getcwd())'", 0, "{folder}\n", ""),
+        ("umask 027; python -c 'import os; print(oct(os.umask(0)))'", 0, "0o27\n", ""),
         ("python -c '1/0'", 1, "", "ZeroDivisionError"),
         ("python -W error -c 'import warnings; warnings.warn(1)'", 1, "", "UserWarning"),
         ("python -c 'import sys; sys.exit(\"no\")'", 1, "", "no\n"),

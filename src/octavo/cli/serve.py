@@ -1,6 +1,7 @@
 """`octavo serve`, the REST server; `octavo keys`, who may call it; `octavo mcp`, memory for programs that speak MCP."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -59,7 +60,11 @@ def serve_command(call: CommandCall, sample: bool) -> int:
     """
     settings = call.settings
     _check_packages("server", call)
+    gc.disable()  # what is imported is no garbage: to look for some, again and again, is a tenth of the start
     from octavo.server import running as server
+
+    gc.freeze()
+    gc.enable()
 
     server.check_settings(settings)
     with server.bind(settings.server.host, settings.server.port) as sock:
