@@ -35,7 +35,16 @@ HOME_ZH = [
     "我最爱吃螺蛳粉",
     "我讨厌香菇",
 ]
+LIFE = [
+    "I'm lactose intolerant", "I can't swim", "I wake at 4:30 to read before the kids are up", "Support Asante Kotoko, always have",
+    "I pray before every meal", "I get migraines from red wine", "I cycle in every day, 9 km each way", "I'm doing a part time MBA on Saturdays",
+    "Got a new hip last October, still can't kneel", "I take blood thinners, so no grapefruit", "Saving for a plot of land near the lake",
+]  # fmt: skip
+LIFE_ZH = ["我海鲜过敏", "我乳糖不耐受", "我是旱鸭子", "我每天骑车上班", "我爱吃辣", "我在攒钱买车"]
 ASKED = [
+    (LIFE, "Can I have milk in my coffee?", "lactose"), (LIFE, "Should I book a snorkelling trip?", "swim"), (LIFE, "What time do I get up?", "4:30"),
+    (LIFE, "Which football club do I follow?", "Kotoko"), (LIFE, "What surgery did I have?", "hip"), (LIFE_ZH, "我能喝拿铁吗", "乳糖"),
+    (LIFE_ZH, "给我订龙虾合适吗", "海鲜"), (LIFE_ZH, "周末约我去浮潜好吗", "旱鸭子"),
     (WORK, "What's my job?", "welder"), (WORK, "What do I do for a living?", "welder"), (WORK, "Where do I work?", "welder"),
     (WORK, "Who's my employer?", "welder"), (WORK, "What am I by profession?", "welder"), (WORK, "What did I study?", "Aachen"),
     (HOME, "Where do I live?", "Ghent"), (HOME, "Which city do I live in?", "Ghent"), (HOME, "Where did I live before?", "Leeds"),

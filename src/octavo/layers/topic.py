@@ -57,7 +57,7 @@ _FINER = {
 }  # fmt: skip
 BITS = 13  # of a word's hash: how many rows of weights there are
 SCALE = 16  # a weight is a byte, in sixteenths
-_SURE = 0.4  # of what is learned; below it the first topic of ORDER counts
+_SURE = 0.5  # of what is learned; below it the first topic of ORDER counts
 _MOST_CHARACTERS = 2000  # of a memory; a longer one is about everything
 _HEALER = "(?:dentist|doctor|gp|therapist|physio(?:therapist)?|optician|midwife|orthodontist|dermatologist)"
 #: Whoever goes to somebody at work is not at work there.

@@ -33,7 +33,7 @@ _ASKING = (
     "anything everyone everything user user's users ok whats whos whens wheres hows whys"
 )
 _CARRIERS = lazy_pattern(
-    rf"(?<![\w'])(?:{'|'.join(sorted((*STOP_WORDS, *_ASKING.split()), key=len, reverse=True))})(?![\w'])",
+    rf"(?<![\w'])(?:(?:what|which) (?:time|day|date)|{'|'.join(sorted((*STOP_WORDS, *_ASKING.split()), key=len, reverse=True))})(?![\w'])",
     re.IGNORECASE,
 )
 _ASKING_CHINESE = lazy_pattern(

@@ -48,14 +48,30 @@ _TRADE = lazy_pattern(
 _EMPLOYED = lazy_pattern(
     rf"{_IS_TRADE} (?:at|for|with|in) |在[\u4e00-\u9fff]{{2,10}}(?:上班|工作|任职|当|做)", re.IGNORECASE
 )
-_SAID_BY_SHAPE = (("name", _NAMED), ("birthday", _AGED), ("occupation", _TRADE), ("employer", _EMPLOYED))
+# "I support Asante Kotoko": no table has the names of all clubs.
+_SUPPORTS = lazy_pattern(
+    r"\b(?:[Ss]upport(?:s|ed|er of|ing)?|(?:fan|follower) of) (?!(?:I|Mr|Mrs|Ms|Dr)\b)[A-Z][a-z]+"
+)
+_SAID_BY_SHAPE = (
+    ("team", _SUPPORTS),
+    ("name", _NAMED),
+    ("birthday", _AGED),
+    ("occupation", _TRADE),
+    ("employer", _EMPLOYED),
+)
 # "What don't I like?", 我不爱吃什么: the word alone says the opposite.
 _NOT_LIKED = lazy_pattern(
     r"(?:n't|\bnot|\bnever)(?: (?:i|you|we|they|he|she|my \w+|the user|really|much|actually))* (?:like|love|enjoy)\b|[不没](?:太|大|怎么|是很|是太)?(?:喜欢|爱|中意)",
     re.IGNORECASE,
 )
 _LIKED = lazy_pattern(r"\b(?:like|love|enjoy|prefer|favou?rite|fan)|喜欢|爱|中意", re.IGNORECASE)
+# Who books a trip, or gets booked in, reads nothing.
+_BOOKED = lazy_pattern(
+    r"\bbooked\b|\bbook(?:ing)? (?:(?:an?|the|my|our|me|us|him|her|them|some|any|in|it|that|this|another)\b|(?:\w+ )?(?:tickets?|flights?|hotels?|tables?|rooms?|trips?|seats?|appointments?)\b)",
+    re.IGNORECASE,
+)
 _NOTHING: tuple[tuple[()], tuple[()]] = (), ()
+_BOOKS = f"{TOPIC_PREFIX}books"
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
 
 
@@ -88,6 +104,8 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
         about.add(f"{TOPIC_PREFIX}dislike")
         if not _LIKED.search(rest):
             about.discard(f"{TOPIC_PREFIX}like")
+    if _BOOKS in about and len(rest := _BOOKED.sub(" ", text)) < len(text):
+        about -= {_BOOKS, f"{TOPIC_PREFIX}hobby"}.difference(topics(rest, terms(rest)))
     for topic, pattern in _SAID_BY_SHAPE:
         if pattern.search(text):
             about.add(f"{TOPIC_PREFIX}{topic}")

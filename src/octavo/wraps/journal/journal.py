@@ -222,7 +222,7 @@ class Journal(Wrap):
             ask = getattr(self.inner, verb) if has_all else functools.partial(self._ask_behind, verb, scope)
             try:
                 return await self._attempts.read(ask(*args, **named), deadline - loop.time())
-            except UncountedError:  # which says nothing of the store: it may have all of it after the next try
+            except UncountedError:  # the store may have all of it after the next try
                 if not await self._replay.wait_for_try(deadline):
                     raise
             except StoreUnavailable:
