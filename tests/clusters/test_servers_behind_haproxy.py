@@ -125,11 +125,12 @@ async def test_a_rolling_upgrade(fleet, key, database, monkeypatch, capsys):
     The first of the new version migrates the tables; one of the version before is started again on what it made.
     """
     monkeypatch.setattr("cluster_load.PER_SECOND", 100 if FULL else 20)
-    rounds = [CURRENT, OLDER, CURRENT]
+    rounds, newest = [CURRENT, OLDER, CURRENT], len(migrations.MIGRATIONS)
     async with through_haproxy(fleet, key) as (write, failed), loaded(write) as load:
         began = time.monotonic()
         for member, program in zip(fleet.members, rounds, strict=True):
-            assert set((await _versions(database)).values()) >= {1 if member is fleet.members[0] else 2}
+            found = newest - 1 if member is fleet.members[0] else newest
+            assert found in (await _versions(database)).values()
             await asyncio.to_thread(fleet.restart, member, program)
         # And as often as asked for, all of them, as a rolling restart.
         for member in fleet.members * (times() if FULL else 0):
@@ -139,7 +140,7 @@ async def test_a_rolling_upgrade(fleet, key, database, monkeypatch, capsys):
     assert load.count > 100
     load.acknowledged["session-before"] = BEFORE
     assert await compare(database, load) == ([], [])
-    assert (await _versions(database))["events"] == len(migrations.MIGRATIONS)
+    assert (await _versions(database))["events"] == newest
     async with open_store(database) as store:
         lexicon = await store.verify("observations")
     assert (lexicon.missing, lexicon.stray) == ((), 0)
