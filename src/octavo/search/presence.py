@@ -18,12 +18,25 @@ from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import SURNAMES, is_definite
 from octavo.kernel.text import lazy_pattern
 from octavo.search.ranking import LOOKED_AT, TOLD, Ranking, Scored, weigh
-from octavo.search.subject import PEOPLE, speaker_of
+from octavo.search.subject import NAMED_KIN, PEOPLE, speaker_of
 
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _NUMBERS = (
     rf"\d|\b(?:{NUMBER_NAMES.removeprefix('a|an|')}|hundred|thousand|million|dozen|half|couple|pair"
     rf"|twins?|triplets|both|once|twice|single|no|none|zero|never|only)\b|\b(?:{_TENS})"
+)
+
+
+#: A number by which nothing is counted, and that may be somebody's age.
+_YEARS_OLD = (
+    rf"(?<![\d$£€¥,.:/-])(?:\d{{1,3}}|\b(?:{NUMBER_NAMES.removeprefix('a|an|one|')})|\b(?:{_TENS})(?:-\w+)?)"
+    r"(?=\W*$|\s*[,;!?)]|\.(?!\d)|[ -](?:years?|yrs?|yo|(?:months?|weeks?|days?) old|and|but|now|so|who|which|already|today|this|next|when)\b)"
+    r"|岁|(?<![\d$£€¥一二三四五六七八九十])(?:\d\d|[二三四五六七八九]?十[一二三四五六七八九多几]?)(?=[，,。！!了的]|$)"
+)
+#: An amount that is no year, hour or date, and of which nothing is counted in other units.
+_AMOUNT = (
+    r"[$£€¥₹]\s?\d|(?<![\w:/.-])(?!(?:19|20)\d\d\b)\d[\d,.]*(?:k|m|p|kr|rs|usd|eur|gbp|bn|l|lakh)?(?!\w|[:/-]\d|[.,]\d)"
+    rf"(?!\s*(?:am|pm|o'clock|years?|yrs?|months?|weeks?|days?|hours?|hrs?|minutes?|mins?|kms?|kgs?|miles?|kilos?|met(?:re|er)s?|people|{MONTH_NAMES})\b)"
 )
 
 
@@ -46,12 +59,12 @@ _PHONE_NUMBER = AnswerKind(
 )
 _AGE = AnswerKind(
     lazy_pattern(
-        r"\bhow old\b|\bwhat age\b|\b(?:my|\w's) age\b|[几多少]岁|多大(?:了|年纪|岁数|年龄)?[?？]?$|年纪|年龄|岁数",
+        r"\bhow old\b|\bwhat age\b|\b(?:my|\w's) age\b|\bage of\b|[几多少]岁|多大(?:了|年纪|岁数|年龄)?[?？]?$|年纪|年龄|岁数",
         re.IGNORECASE,
     ),
     lazy_pattern(
-        rf"{_NUMBERS}|\b(?:born|turn(?:s|ed|ing)?|aged?|toddler|baby|newborn|teenager)\b"
-        "|岁|[一二三四五六七八九十]{2}|十|出生|生于|满月|属[鼠牛虎兔龙蛇马羊猴鸡狗猪]|[五〇零]后",
+        rf"{_YEARS_OLD}|\b(?:born|turn(?:s|ed|ing)?|aged?|toddler|baby|newborn|teenager|twins)\b"
+        "|出生|生于|满月|属[鼠牛虎兔龙蛇马羊猴鸡狗猪]|[五〇零]后",
         re.IGNORECASE,
     ),
 )
@@ -62,8 +75,8 @@ _PRICE = AnswerKind(
         re.IGNORECASE,
     ),
     lazy_pattern(
-        rf"\d|\b(?:hundred|thousand|million|grand|bucks|quid|pounds?|dollars?|euros?|free|nothing|ten|{_TENS})\b"
-        "|[百千万块元]|[二三四五六七八九]十|免费|没花",
+        rf"{_AMOUNT}|\b(?:hundred|thousand|million|grand|bucks|quid|pounds?|dollars?|euros?|free|nothing|ten|{_TENS})\b"
+        r"|[百千万块元]|[二三四五六七八九]十|免费|没花|(?<=[\u4e00-\u9fff])\d",
         re.IGNORECASE,
     ),
 )
@@ -83,13 +96,40 @@ _DAY = AnswerKind(
         re.IGNORECASE,
     ),
 )
+_NO_CAPITALS = r"^(?=.*[a-z]{3})[^A-ZÀ-Ý]*$"
+#: A name inside a sentence; those that the question has are written small.
+_CAPITAL = rf"(?<=[a-z,;:] )(?!I\b|I'|(?i:{WEEKDAY_NAMES}|{MONTH_NAMES})s?\b)[A-ZÀ-Ý]\w"
+_WHOLE_NAME = AnswerKind(
+    lazy_pattern(r"\b(?:surname|(?:last|family|maiden|middle|first|full|second) name)\b", re.IGNORECASE),
+    lazy_pattern(
+        rf"(?<!\w)(?!(?:Mr|Mrs|Ms|Miss|Dr|Doc|Prof|Professor|Sir|Sister|Father|Mother|Uncle|Aunt|Auntie|Granny|The|I|My)\b)[A-ZÀ-Ý][\w'-]+ (?:(?:van|von|de|di|da|el|al|bin) )?[A-ZÀ-Ý]\w"
+        rf"|(?i:\b(?:surname|last|family|maiden|née|nee|full|real)\b)|{_NO_CAPITALS}"
+    ),
+)
 _NAME = AnswerKind(
     lazy_pattern(r"\b(?:names?|surname|called)\b|叫什么|叫啥|姓什么|姓啥|名字|全名|姓名", re.IGNORECASE),
     lazy_pattern(
-        rf"(?<=[a-z,;:] )(?!I\b|I')[A-ZÀ-Ý]\w|\b(?:called|named?|nicknamed?)\b|叫|姓|名|[片粒]|我是[{SURNAMES}]|[\u4e00-\u9fff] ?[A-Za-z]{{2}}"
+        rf"(?<! in )(?<! at )(?<!from ){_CAPITAL}|{NAMED_KIN.pattern}|\b(?:called|named?|nicknamed?)\b|叫|姓|名|[片粒]|我是[{SURNAMES}]|[\u4e00-\u9fff] ?[A-Za-z]{{2}}"
         rf"|[{SURNAMES}](?:医生|医师|大夫|老师|总|主任|经理|教授|师傅|师父|姐|哥|嫂|阿姨|姨|婶|叔|伯|爷|奶|律师|教练|校长|先生|女士|太太|导)|[老小阿][{SURNAMES}]"
         r"|[妻夫婆公妇子女儿弟妹哥姐友事学师板宝猫狗象爸妈](?:[小阿][\u4e00-\u9fff]|([\u4e00-\u9fff])\1"
         rf"|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，。在是从给跟和的说买去来]|$))"
+    ),
+)
+_COUNT = AnswerKind(
+    lazy_pattern(
+        r"\bhow many\b|几(?:个|只|条|位|口|名|辆|台|套|颗|亩|斤)|多少(?:个|只|条|人|名|辆|台|亩|斤)", re.IGNORECASE
+    ),
+    lazy_pattern(
+        rf"{_NUMBERS}|\ban? (?:son|daughter|boy|girl|brother|sister|dog|cat)\b|[A-Z]\w+,? and [A-Z]\w|[二两俩仨三四五六七八九十百千]|一[只个条位名对双百千]|独生|没有?",
+        re.IGNORECASE,
+    ),
+)
+_COLOUR = AnswerKind(
+    lazy_pattern(r"\b(?:what|which) colou?r\b|[什么啥]颜色|啥色", re.IGNORECASE),
+    lazy_pattern(
+        r"\b(?:red|blue|green|yellow|black|white|gr[ea]y|pink|purple|orange|brown|silver|gold|beige|navy|turquoise|teal|violet|maroon|cream|ginger|tabby|blonde?|dark|tortoiseshell|calico|spotted|striped|colou?r)"
+        "|[红蓝绿黄黑白灰粉紫橙棕褐银金青橘花]",
+        re.IGNORECASE,
     ),
 )
 _WORK = AnswerKind(
@@ -100,7 +140,7 @@ _WORK = AnswerKind(
     lazy_pattern(
         r"\b(?:is|was|are|were|am|as|been|be|become|became|it?'?[sm]|s?he'?s) (?:an?|the|in|with|on|at) "
         r"|\b(?:work|does|drive|drove|driving|teach|taught|runs?\b|ran\b|sell|makes?\b|fix|build|cook|own|manage|studi|retire|serve|train"
-        r"|job|business|\w+(?:er|or|ist|ian|man|woman|nurse|chef)s?\b)"
+        r"|job|business|(?!(?:grand|step)?(?:mother|father|brother|sister|daughter|partner|member)|user|never|every|over|under|after|other|another|either|whether|together|older|younger|easter|october|september|november|december|summer|winter|water|dinner|former|number|letter|later|better|longer|rather|weather|paper|woman|human)\w{3,}(?:er|or|ist|ian|man|woman)s?\b|nurse|chef)"
         "|[做当是开卖教修种搞干跑养管送倒师员][^，。]|上班|工作|公司|[厂店院校局园]|所(?!以|有)|部队|的$|退休|生意|读|学",
         re.IGNORECASE,
     ),
@@ -111,12 +151,12 @@ _PLACE = AnswerKind(
         re.IGNORECASE,
     ),
     lazy_pattern(
-        r"\b(?:in|at|on|from|to|near|next|around|here|there|home|abroad|lives?|moved?|outside|inside|round|behind|across|under|over|above|below|beside|between|off|by)\b"
-        "|[在住去到搬回来从往留]|[省市县区镇村路街国州城港厂店院校园楼栋]|所(?!以|有)|公司|工地|老家|是[^，]{1,6}人",
-        re.IGNORECASE,
+        rf"{_CAPITAL}|(?i:\b(?:here|there|home|abroad|liv(?:es?|ed|ing)|moved?|based|stays?|staying|outside|inside|upstairs|downstairs|next|near|hometown|address|street|road|floor|village|town|city|country|island|farm|office|room|hospital|school|house|flat|shop|door|yard|garden|kitchen|drawer|shelf|box)\b)"
+        r"|^[^A-ZÀ-Ý]*\b(?:in|at|from|on|off|by|under|behind|to (?!be\b|do\b|have\b|get\b|go\b|see\b))\b"
+        "|[在住去到搬回来从往留上进]|[省市县区镇村路街国州城港厂店院校园楼栋馆]|所(?!以|有)|公司|大学|工地|老家|是[^，]{1,6}人",
     ),
 )
-_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _DAY, _NAME)
+_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _COUNT, _COLOUR, _DAY, _WHOLE_NAME, _NAME)
 _OF_OTHERS = (*_KINDS, _WORK, _PLACE)  # of the person, much else tells where they are
 
 
@@ -141,6 +181,7 @@ _LACKING = 0.2  # of a question for a number, a day or a name, where no such thi
 _FITTING = 0.7  # of the weight of its words that the best hit has
 _FIRST = 3  # hits that may answer whatever their words are
 _QUESTION_MARK = re.compile("[?？]")
+_CAPITALISED = re.compile(r"\b[A-ZÀ-Ý]\w+")
 
 
 def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
@@ -153,7 +194,7 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
     question = ranked.question
     if not (ranked.found and (question.overview or any(ranked.candidates.held) or ranked.candidates.cosines)):
         # "How old am I?" may have been answered in words that nothing connects with it.
-        untold = question.personal and not any(map(is_definite, question.terms))
+        untold = not any(map(is_definite, question.terms))
         return _UNTOLD if untold else 0.0
     if question.overview:
         return 1.0
@@ -259,8 +300,9 @@ def _lacks_answer_kind(
         if at not in ranked.others and (told is None or at in told)
     ]
     best = max((share for share, _ in fitting), default=0.0)
+    said = re.compile("|".join(map(re.escape, _CAPITALISED.findall(sentence))) or r"\Z")
     return not any(
-        kind.gives.search(simplify((quote or text)[:TOLD]))
+        kind.gives.search(said.sub(lambda name: name[0].lower(), simplify((quote or text)[:TOLD])))
         for nth, (share, (text, quote)) in enumerate(fitting)
         if share >= _FITTING * best or nth < _FIRST
     )

@@ -45,7 +45,9 @@ _PERSONAL = lazy_pattern(
 )
 # A sentence that asks, among others that only stand around it.
 _ASKS = lazy_pattern(
-    r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|咩|乜|咋|边[个度行间]|来着$|^\W*(?:(?:who|what|when|where|why|how)'?s?|which|do|does|did|is|are|was|were|can|could|tell|name of)\b",
+    r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|哪|几|谁|啥|咩|乜|咋|边[个度行间]|来着$|(\w)[不没]\1|(?:[不没]|没有|伐|嘛)\W*$"
+    r"|^\W*(?:(?:anyway|so|and|but|btw|hey|ok|okay|also|lol|um|well)\W+)*(?:(?:on|in|at|to|for|from|with|by|of|about|until|since) (?=wh|how))?(?:(?:who|whom|whose|what|when|where|why|how)'?s?|which|do|does|did|have|has|am|is|are|was|were|can|could|tell|name of)\b"
+    r"|\b(?:what|who|when|where|how much|how many|how old)\W*$",
     re.IGNORECASE,
 )
 # A sentence that only asks, or asks for something to be done: it tells nothing.
@@ -79,7 +81,9 @@ _AROUND_OVERVIEW = lazy_pattern(
 )
 # Who asks for this does not ask where somebody lives.
 _LIVELIHOOD = lazy_pattern(
-    r"\b(?:for|makes?|made|earns?|earned) (?:a|my|his|her|their) living\b|(?<=\bwhat )(?:do i|do we|does the user) do(?=\W*$)",
+    r"\b(?:for|makes?|made|earns?|earned) (?:a|my|his|her|their) living\b|(?<=\bwhat )(?:do i|do we|does the user) do(?=\W*$)"
+    r"|(?<=\bhow )(?:do|does|did) (?:\S+ ){1,3}?(?:earn|make)(?: (?:my|his|her|their|the|an?|some|any|extra|more))* (?:wages?|money|bread|crust|keep|cash|pay)\b"
+    "|[靠凭](?:什么|啥|乜嘢?)(?:手艺)?(?:[挣赚]钱|吃饭|揾食|谋生|生活|过活)",
     re.IGNORECASE,
 )
 # Python is no language that somebody speaks.

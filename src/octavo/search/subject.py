@@ -75,6 +75,11 @@ _NAME_FIRST = lazy_pattern(
     r"\W*(?:(?:Mrs?|Ms|Dr|Miss)\.?\s+)?(?!(?:Run|Use|Take|Put|Make|Keep|Send|Check|Add|Set|Get|Buy|Bring|Avoid|Write|Read|Book|Try|Give|Move|Open|Close|Push|Start|Stop)\b)([A-ZÀ-Ý][\w-]+)(?:\s?\([^()]{1,40}\)|,\s(?:my|our)\s[\w-]+(?:\s[\w-]+)?,)?"
     r"(?:'s\s|(?:\s+and\s+[A-ZÀ-Ý]\w+)?\s+(?:is|was|are|were|has|had|can|can't|will|won't|would|used|did|does|doesn't|got|went|made|took|came|said|told|left|lost|won|broke|bought|found|gave|grew|ran|met|\w{2,}[^s\W]s|\w+ed)\s)"
 )
+#: "my sister maddie is 6": a name as somebody types it who types no capitals.
+NAMED_KIN = lazy_pattern(
+    rf"\b(?:{_PEOPLE}),? (?!(?:is|was|has|had|and|who|got|the|just|now|still|also|always|never|really|who|that|this|in|at|on|from|for|to|he|she|they)\b)[a-z]{{3,}}"
+    r"(?= (?:is|was|has|had|and|who|got|works?|lives?|goes|said|says|keeps|wants)\b|[,(]|'s\b|$)"
+)
 # What only people do.
 _DOES_CHINESE = (
     "(?=(?:超|很|特别|可|真|最|还|也)?(?:住(?!.?$)|租在|养了|家养|练的|学的|读|念|怕|喜欢|讨厌|最[喜爱怕]|爱[吃喝看听玩]|会(?!员|议)|考[上了]|嫁|毕业|有点|今年|明年|下个?月|想|要去|属.的|生日|不[吃喝]"
@@ -113,7 +118,7 @@ _CALLED_MY = lazy_pattern(
     rf"\b{_MY}(?:[\w-]+\s+){{0,2}}?({_PEOPLE})\b|{_ME}(?:家里?)?的?({_PEOPLE_CHINESE})", re.IGNORECASE
 )
 _CALLED_LOWER = lazy_pattern(
-    r"\b(?:do|does|did|is|are|was|were|has|had|will|can)\s+([a-zà-ÿ]\w+)|\b([a-zà-ÿ]\w+)'s\b|^\W*[那这]?([\u4e00-\u9fff]{2})|([A-Za-z]\w+) ?(?=[\u4e00-\u9fff])"
+    r"(?:\b(?:do|does|did|is|are|was|were|has|had|will|can)|'s)\s+([a-zà-ÿ]\w+)|\b([a-zà-ÿ]\w+)'s\b|^\W*[那这]?([\u4e00-\u9fff]{2})|([A-Za-z]\w+) ?(?=[\u4e00-\u9fff])"
 )
 _NAMES = lazy_pattern(
     r"(?<=[a-z,;:] )(?!I\b)([A-ZÀ-Ý]\w+)|([A-Z]\w+)(?= ?[\u4e00-\u9fff])"
