@@ -90,7 +90,7 @@ _DAY = AnswerKind(
     lazy_pattern(
         rf"\d|\b(?:{MONTH_NAMES})\b|\b(?:{WEEKDAY_NAMES}|today|tonight|tomorrow|yesterday|morning|afternoon|evening|midnight|noon"
         "|week|month|year|spring|summer|autumn|fall|winter|christmas|xmas|easter|eid|diwali|ramadan|thanksgiving|halloween"
-        "|valentine|ago|last|next|since|until|every|each|always|soon|later|o'clock|born|turn)"
+        "|at (?:about |around |half |quarter )*(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b|valentine|ago|last|next|since|until|every|each|always|soon|later|o'clock|born|turn)"
         "|[年月日号点节春夏秋冬]|星期|礼拜|周[一二三四五六日天末]|[上下这每]周|[今明昨后前当]天|[今明昨前后]晚|[早晚]上|[上中下]午"
         "|小时|初[一二三四五六七八九十]|除夕|时候",
         re.IGNORECASE,
@@ -179,7 +179,7 @@ _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _FEW = 20  # records, among which none stands out
 _LACKING = 0.2  # of a question for a number, a day or a name, where no such thing is told
 _FITTING = 0.7  # of the weight of its words that the best hit has
-_FIRST = 3  # hits that may answer whatever their words are
+_FIRST = 2  # hits that may answer whatever their words are
 _QUESTION_MARK = re.compile("[?？]")
 _CAPITALISED = re.compile(r"\b[A-ZÀ-Ý]\w+")
 

@@ -86,6 +86,7 @@ _LIVELIHOOD = lazy_pattern(
     "|[靠凭](?:什么|啥|乜嘢?)(?:手艺)?(?:[挣赚]钱|吃饭|揾食|谋生|生活|过活)",
     re.IGNORECASE,
 )
+_MOTHER_TONGUE = lazy_pattern(r"\bmother(?:'s)? tongue", re.IGNORECASE)
 # Python is no language that somebody speaks.
 _PROGRAMMING = lazy_pattern(
     r"\b(?:programming|coding|computer) languages?\b|(?:编程|程序|开发)语言", re.IGNORECASE
@@ -122,7 +123,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         if (reason := _REASON.search(plain)) and any(map(_ASKS.search, _sentences(plain[: reason.start()]))):
             plain = plain[: reason.start()]
         said = _USER.sub("我", plain)  # 用户口味: no 户口
-        said = _LIVELIHOOD.sub("work", _PROGRAMMING.sub("programming", said))
+        said = _MOTHER_TONGUE.sub("native language", _PROGRAMMING.sub("programming", said))
+        said = _LIVELIHOOD.sub("work", said)
         sentences = _sentences(said)
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.

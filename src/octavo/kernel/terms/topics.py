@@ -52,7 +52,30 @@ _EMPLOYED = lazy_pattern(
 _SUPPORTS = lazy_pattern(
     r"\b(?:[Ss]upport(?:s|ed|er of|ing)?|(?:fan|follower) of) (?!(?:I|Mr|Mrs|Ms|Dr)\b)[A-Z][a-z]+"
 )
+# A number that somebody is reached at: no table has it.
+_REACHED = lazy_pattern(
+    r"(?<![\d.,])(?:\+\d{1,3}[ -]?|\(?0)\d{1,4}\)?(?:[ -]?\d{2,4}){2,4}(?!\d)|(?<!\d)(?:1[3-9]\d{9}|\d{3}[ .-]\d{3}[ .-]\d{4})(?!\d)"
+)
+_ADDRESS = lazy_pattern(
+    r"\b\d+[a-z]?,? (?:[A-Z][\w'-]+ ){1,3}(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Close|Crescent|Terrace|Parade|Place|Court|Square|Gardens|Boulevard|Blvd|Quay|Mews|Grove|Row|Way)\b"
+    r"|\b(?:flat|apartment|apt|unit) \d+[a-z]?\b|[路街道巷弄]\d+[号號弄]|\d+[栋棟幢座](?:\d+单元)?\d*|[\d一二三四五六七八九十]+单元"
+)
+# "Where is she from?", "my girlfriend's Portuguese": nothing else in them says where somebody comes from.
+_COMES_FROM = lazy_pattern(
+    r"\b[Ww]here(?:'?s)? .{1,40}\bfrom\W*$|(?:\b[Ii]s|'s|'m|\b[Aa]m|\bwas|'re|\bare|\b[Hh]alf|\bborn)[ -](?:half[- ]|part[- ])?"
+    r"[A-Z][a-z]+(?:ese|ish|ian|ean|[^aeiou]an|utch|ench|reek|zech|wiss|elsh|cots?)\b(?! (?:teacher|lessons?|class|food|wine|tutor|homework|exam))"
+)
+_DIED = lazy_pattern(
+    r"\bl(?:ost|osing) (?:my|our|his|her|their) (?:\w+ )?(?:mum|mom|mam|mother|dad|father|nan|nana|gran|grandma|grandmother|grandad|grandpa|grandfather|husband|wife|partner|brother|sister|son|daughter|baby|uncle|aunt|auntie|cousin|friend|dog|cat)\b",
+    re.IGNORECASE,
+)
 _SAID_BY_SHAPE = (
+    ("phonenumber", _REACHED),
+    ("contact", _REACHED),
+    ("residence", _ADDRESS),
+    ("home", _ADDRESS),
+    ("hometown", _COMES_FROM),
+    ("death", _DIED),
     ("team", _SUPPORTS),
     ("name", _NAMED),
     ("birthday", _AGED),
@@ -109,6 +132,8 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
     for topic, pattern in _SAID_BY_SHAPE:
         if pattern.search(text):
             about.add(f"{TOPIC_PREFIX}{topic}")
+    if f"{TOPIC_PREFIX}phonenumber" in about:
+        about.discard(f"{TOPIC_PREFIX}phone")  # who asks for the number does not ask for the device
     return sorted(about)
 
 

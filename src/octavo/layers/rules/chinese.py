@@ -155,8 +155,8 @@ class ChineseReader(ClauseReader):
 
     def is_bare(self, bare: str) -> bool:
         """Whether a clause names only what somebody is: 河南人, 程序员."""
-        short = re.fullmatch("(?!学)[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
-        if not short or self._subject(bare).owner is not None:
+        short = re.fullmatch("(?![学出收求])[^了过有是都得也会不]{2,8}(?:了|一[个枚])?", bare)
+        if not short or CHINESE.COMMAND.match(bare) or self._subject(bare).owner is not None:
             return False
         statement = CHINESE_PROFILE.statement
         return statement(bare) is None and statement(f"是{bare}") is not None
@@ -266,7 +266,8 @@ class ChineseReader(ClauseReader):
         if found := self.clause_facts(inner, depth + 1):
             self.context.about_owner = True
             if subject.owner is False:
-                return [fact for fact in found if fact.category == "personality"]  # the rest is only said
+                known = [fact for fact in found if fact.category == "personality"]  # the rest is only said
+                return [fact._replace(content=self.content(clause, subject)) for fact in known[:1]]
             return [fact for fact in found if fact.layer == "profile"] or found
         self.context.about_owner = speaker if subject.owner is not None else before
         if (

@@ -140,7 +140,8 @@ class EnglishReader(ClauseReader):
         if ENGLISH.DONE_TALKING.match(bare):
             return []
         if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
-            clause = bare = f"my {bare[match.start(match.lastgroup or 'kin') :]}"
+            kin = bare[match.start(match.lastgroup or "kin") :]
+            clause = bare = f"my {kin[0].lower()}{kin[1:]}"
         name = re.split(r"'s |\s", bare, maxsplit=1)[0].casefold()
         if name not in STOP_WORDS and (kin := self.context.people.get(name)):  # "Funmi hates coriander"
             clause = bare = f"{self._mine} {kin} {bare}"
@@ -164,7 +165,7 @@ class EnglishReader(ClauseReader):
             self.context.about_owner = bool(subject.owner)
             self.context.moment(clause[: len(clause) - len(predicate) + match.end()])
             told = self.clause_facts(predicate[match.end() :], depth=depth + 1)
-            return told if subject.owner else _hearsay(told)
+            return told if subject.owner else self._hearsay(told, clause)
         if subject.owner and (match := ENGLISH.OPINION.match(base_form(predicate))):
             inner = self.clause_facts(base_form(predicate)[match.end() :], depth=depth + 1)
             if inner or ENGLISH_PROFILE.statement(base_form(predicate)) is None:
@@ -218,7 +219,7 @@ class EnglishReader(ClauseReader):
         match = ENGLISH.SPEAKER.match(clause, self.after_leading(clause))
         if match and (report := ENGLISH.REPORT.match(clause, match.end())):
             self.context.about_owner = False
-            return _hearsay(self.clause_facts(clause[report.end() :], depth=depth + 1))
+            return self._hearsay(self.clause_facts(clause[report.end() :], depth=depth + 1), clause)
         return self._around_owner(clause)
 
     def _around_owner(self, clause: str) -> list[StatedFact]:
@@ -317,7 +318,8 @@ class EnglishReader(ClauseReader):
         self.context.about_owner = False
         if reporter := ENGLISH.REPORTER.match(after):
             report = ENGLISH.REPORT.match(after, reporter.end())
-            return _hearsay(self.clause_facts(after[report.end() :], depth=depth + 1)) if report else []
+            told = self.clause_facts(after[report.end() :], depth=depth + 1) if report else []
+            return self._hearsay(told, clause)
         stated = [] if depth else self._of_owners(clause, subject, after)
         kin = ENGLISH.OWN_KIN.match(after)
         if kin and ENGLISH.LIFE.search(after[kin.end() :]):
@@ -392,6 +394,12 @@ class EnglishReader(ClauseReader):
             _OWNER_SAID.sub(lambda match: f"{name}'s" if match["own"] else name, text, count=1)
         )
 
+    def _hearsay(self, facts: list[StatedFact], clause: str) -> list[StatedFact]:
+        """What others tell of the owner, as theirs: what they are like, all their friends may know, and what ails them a doctor."""
+        known = [fact for fact in facts if fact.category == "personality" or ENGLISH.KNOWS.search(clause)]
+        content = self._name_owner(clause)
+        return [fact._replace(content=content[:1].upper() + content[1:]) for fact in known[:1]]
+
     def third_person(self, clause: str) -> str:
         """ "The user keeps bees" of "I keep bees"; what has no subject follows a colon."""
         clause = expanded(clause)
@@ -417,11 +425,6 @@ class EnglishReader(ClauseReader):
         # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
         timed = before and times(before, self.context.at)
         return f"{content}, {before[0].lower() + before[1:]}" if timed else content
-
-
-def _hearsay(facts: list[StatedFact]) -> list[StatedFact]:
-    """What others tell of the owner: what they are like, all their friends may know; anything else is only said."""
-    return [fact for fact in facts if fact.category == "personality"]
 
 
 def _is_passing(said: str, lasting: ProfileStatement, timed: bool) -> bool:

@@ -13,6 +13,11 @@ _PAST |= {f"{begin}{word}" for begin in ENGLISH.words["PREFIXES"] for word in _P
 _PAST -= set(ENGLISH.words["NOT_PAST"])
 _NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
 _BETWEEN_PERFECT = frozenset(ENGLISH.words["BETWEEN_PERFECT"])
+_SAME_IN_PAST = frozenset("put set cut hit split hurt let shut spread burst bet".split())
+_DONE_ONCE = re.compile(
+    r"\b(?:yesterday|today|ago|last|after|just|finally|earlier|this (?:morning|week|month|year)|in (?:\d{4}|\w+uary|march|april|may|june|july|august|\w+ber))\b",
+    re.IGNORECASE,
+)
 _PERFECT = _PAST.union(ENGLISH.words["PERFECT"])
 
 
@@ -80,6 +85,8 @@ def of_one_person(after: str) -> str:
         at = match.end()
     head, _, tail = after[at:].partition(" ")
     low = head.lower()
+    if low in _SAME_IN_PAST and _DONE_ONCE.search(tail):
+        return after  # I put my notice in today
     if (
         low not in _OF_ONE_PERSON
         and low not in PRESENT

@@ -26,6 +26,11 @@ _STAYS_WHOLE = (" than ", " over ", " to ", " between ")
 _AFTER_PLACE = re.compile(r" (?:with|for|since|and|but|near|now)\b")
 _BORN_ON = re.compile(rf"(?:the )?(?:\d|(?:{ENGLISH.MONTHS.pattern})\b)", re.IGNORECASE)
 _CHINESE_ANTONYMS, _AFFIRMING = CHINESE.pairs("ANTONYMS"), CHINESE.words["SAME_TRAITS"]
+_SAME_KIN = {"kid": "child", "娃": "孩子", "闺女": "女儿"}
+_COUNTED = re.compile(
+    r"(?P<n>\d|one|two|three|four|five|six|seven|eight|nine|ten) (?P<what>child|kid|son|daughter|boy|girl|brother|sister|sibl|cat|dog|grandchild|grandson|granddaught)(?:ren)?"
+    "|(?P<n_zh>[一两二三四五六七八九十\\d]+)[个只条位](?P<what_zh>孩子|娃|儿子|女儿|闺女|哥哥|姐姐|弟弟|妹妹|孙子|孙女|猫|狗)"
+)
 _YEARS = re.compile(rf"^(?:了|过)?(?:{CHINESE.NUMBER.pattern}多?年的?)?")
 _NOT_WELL = re.compile("不(?!错)|差|烂|一般")
 _NUMBER_OF_DAY = re.compile("[一二三四五六七八九十]+(?=[月日号])")
@@ -68,8 +73,12 @@ class ProfileRules:
 
     def affirmed(self, match: "re.Match[str]", slot: str, category: str) -> ProfileStatement | None:
         """Something of which there may be many, so that the value is part of the name."""
-        name = f"{slot}:{plain(self.cleaned(match['v']))}"
-        return ProfileStatement(category, [{name: NO if is_denied(match) else YES}])
+        value = plain(self.cleaned(match["v"]))
+        slots = {f"{slot}:{value}": NO if is_denied(match) else YES}
+        if counted := _COUNTED.fullmatch(value):  # three children now are no longer two
+            what, number = counted["what"] or counted["what_zh"], counted["n"] or counted["n_zh"]
+            slots[f"number of {_SAME_KIN.get(what, what)}"] = number
+        return ProfileStatement(category, [slots])
 
     def listed(self, match: "re.Match[str]", slot: str, category: str) -> ProfileStatement | None:
         """Things of which there may be many, one fact each."""

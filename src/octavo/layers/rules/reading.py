@@ -71,6 +71,8 @@ def reading(
     told = beginning(text)
     plain = simplify(told)
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", plain), owner_type)
+    if COMMON.NOT_KEPT.search(text):
+        return []
     yield
     context = ReadingContext.of(text, owner_type, at)
     if not context.narrated:
