@@ -194,7 +194,7 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
     question = ranked.question
     if not (ranked.found and (question.overview or any(ranked.candidates.held) or ranked.candidates.cosines)):
         # "How old am I?" may have been answered in words that nothing connects with it.
-        untold = not any(map(is_definite, question.terms))
+        untold = question.personal and not any(map(is_definite, question.terms))
         return _UNTOLD if untold else 0.0
     if question.overview:
         return 1.0
