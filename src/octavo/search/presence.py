@@ -59,7 +59,7 @@ _PHONE_NUMBER = AnswerKind(
 )
 _AGE = AnswerKind(
     lazy_pattern(
-        r"\bhow old\b|\bwhat age\b|\b(?:my|\w's) age\b|\bage of\b|[几多少]岁|多大(?:了|年纪|岁数|年龄)?[?？]?$|年纪|年龄|岁数",
+        r"\bhow old\b|\bwhat age\b|(?:\bmy|\w's) age\b|\bage of\b|[几多少]岁|多大(?:了|年纪|岁数|年龄)?[?？]?$|年纪|年龄|岁数",
         re.IGNORECASE,
     ),
     lazy_pattern(
@@ -105,6 +105,15 @@ _WHOLE_NAME = AnswerKind(
         rf"(?<!\w)(?!(?:Mr|Mrs|Ms|Miss|Dr|Doc|Prof|Professor|Sir|Sister|Father|Mother|Uncle|Aunt|Auntie|Granny|The|I|My)\b)[A-ZÀ-Ý][\w'-]+ (?:(?:van|von|de|di|da|el|al|bin) )?[A-ZÀ-Ý]\w"
         rf"|(?i:\b(?:surname|last|family|maiden|née|nee|full|real)\b)|{_NO_CAPITALS}"
     ),
+)
+_WHICH = AnswerKind(
+    lazy_pattern(
+        r"\b(?:which|what) (?:[\w-]+ )?(?:school|university|college|hospital|clinic|gym|bar|pub|club|airline|company|firm|studio|library|parish|church|restaurant"
+        r"|caf[eé]|hotel|bakery|bank|insurer|station|orchestra|prison|brand|make|model|street|suburb|district|surgeon|dentist|judge)\b|\btitle\b"
+        r"|\bwho(?:'?s| is| was) (?:my|our|the|\w+'s) \w+\W*$",
+        re.IGNORECASE,
+    ),
+    lazy_pattern(rf"{_CAPITAL}|{_NO_CAPITALS}|[\u4e00-\u9fff]"),
 )
 _NAME = AnswerKind(
     lazy_pattern(r"\b(?:names?|surname|called)\b|叫什么|叫啥|姓什么|姓啥|名字|全名|姓名", re.IGNORECASE),
@@ -156,7 +165,7 @@ _PLACE = AnswerKind(
         "|[在住去到搬回来从往留上进]|[省市县区镇村路街国州城港厂店院校园楼栋馆]|所(?!以|有)|公司|大学|工地|老家|是[^，]{1,6}人",
     ),
 )
-_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _COUNT, _COLOUR, _DAY, _WHOLE_NAME, _NAME)
+_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _COUNT, _COLOUR, _DAY, _WHOLE_NAME, _WHICH, _NAME)
 _OF_OTHERS = (*_KINDS, _WORK, _PLACE)  # of the person, much else tells where they are
 
 
