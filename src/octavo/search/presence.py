@@ -124,15 +124,6 @@ _NAME = AnswerKind(
         rf"|[{SURNAMES}][\u4e00-\u9fff]{{1,2}}(?=[，。在是从给跟和的说买去来]|$))"
     ),
 )
-_COUNT = AnswerKind(
-    lazy_pattern(
-        r"\bhow many\b|几(?:个|只|条|位|口|名|辆|台|套|颗|亩|斤)|多少(?:个|只|条|人|名|辆|台|亩|斤)", re.IGNORECASE
-    ),
-    lazy_pattern(
-        rf"{_NUMBERS}|\ban? (?:son|daughter|boy|girl|brother|sister|dog|cat)\b|[A-Z]\w+,? and [A-Z]\w|[二两俩仨三四五六七八九十百千]|一[只个条位名对双百千]|独生|没有?",
-        re.IGNORECASE,
-    ),
-)
 _COLOUR = AnswerKind(
     lazy_pattern(r"\b(?:what|which) colou?r\b|[什么啥]颜色|啥色", re.IGNORECASE),
     lazy_pattern(
@@ -165,7 +156,7 @@ _PLACE = AnswerKind(
         "|[在住去到搬回来从往留上进]|[省市县区镇村路街国州城港厂店院校园楼栋馆]|所(?!以|有)|公司|大学|工地|老家|是[^，]{1,6}人",
     ),
 )
-_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _COUNT, _COLOUR, _DAY, _WHOLE_NAME, _WHICH, _NAME)
+_KINDS = (_PHONE_NUMBER, _AGE, _PRICE, _COLOUR, _DAY, _WHOLE_NAME, _WHICH, _NAME)
 _OF_OTHERS = (*_KINDS, _WORK, _PLACE)  # of the person, much else tells where they are
 
 
