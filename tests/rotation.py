@@ -1,8 +1,9 @@
-"""Which stores a test runs on: in `make test` a third of those it is written for, in turn, and in `make torture` the others."""
+"""Which stores a test runs on: in `make test` one of those it is written for, in turn, and in `make torture` all."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import ceil
+from pathlib import Path
 
 import pytest
 
@@ -22,14 +23,18 @@ _WHOLE = {
     "torture",
     "unit",
 }
-_SHARE = 3
+#: Each runs on one store in so many: on one of the six.
+_SHARE = 6
+#: Of what the seeds promise, a third: on two of the six.
+_SEEDS_SHARE = 3
 
 
 def in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """What `make test` leaves out: the first test of a folder runs on the first stores, the next on those after them.
+    """What `make test` leaves out: the first test of a folder runs on the first store, the next on the one after it.
 
-    So three tests one after the other run on every store. Where a store may differ in a way that only this very test
-    sees, as in a race, the file says `pytestmark = pytest.mark.every_store`, and is left whole.
+    So six tests one after the other run on every store, and three of the seeds, each on two; of a folder that has fewer,
+    each runs on more stores. Where a store may differ in a way that only this very test sees, as in a race, the file
+    says `pytestmark = pytest.mark.every_store`, and is left whole.
     """
     return {item for calls, run in _turns(items) for item in calls if item not in run}
 
@@ -41,12 +46,13 @@ def taking_turns(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 def _turns(items: Iterable[pytest.Item]) -> Iterator[tuple[list[pytest.Item], list[pytest.Item]]]:
     """The calls of each test, one for each store, and those whose turn it is."""
-    folders: dict[object, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    folders: dict[Path, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for test, item in (*_by_parameter(items), *_by_class(items)):
         folders[item.path.parent][test].append(item)
-    for tests in folders.values():
+    for folder, tests in folders.items():
+        one_in = min(_SEEDS_SHARE if folder.name == "seeds" else _SHARE, len(tests))
         for number, calls in enumerate(tests.values()):
-            share = ceil(len(calls) / _SHARE)
+            share = ceil(len(calls) / one_in)
             yield calls, [calls[(number * share + n) % len(calls)] for n in range(share)]
 
 
