@@ -18,11 +18,12 @@ _WHOLE = {
     "contract",
     "deploy",
     "docs",
-    "erasing",
     "integrations",
     "torture",
     "unit",
 }
+#: What all classes run that are `InTurn`.
+_PROGRAMS = {"test_programs_agree", "test_searches_agree"}
 #: Each runs on one store in so many: on one of the six.
 _SHARE = 6
 #: Of what the seeds promise, a third: on two of the six.
@@ -76,7 +77,7 @@ def _by_parameter(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest
 def _by_class(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest.Item]]:
     """Stores opened in another way, and one index over each: all run the generated programs."""
     for item in items:
-        if item.cls and issubclass(item.cls, InTurn) and not item.name.endswith("_agree"):
+        if item.cls and issubclass(item.cls, InTurn) and item.name not in _PROGRAMS:
             yield (item.path, item.name), item
 
 
