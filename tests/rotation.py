@@ -26,15 +26,15 @@ _WHOLE = {
 _PROGRAMS = {"test_programs_agree", "test_searches_agree"}
 #: Each runs on one store in so many: on one of the six.
 _SHARE = 6
-#: Of what the seeds promise, a third: on two of the six.
-_SEEDS_SHARE = 3
+#: What the seeds promise, and tests of folders with few of them, on a third: on two of the six.
+_LARGER_SHARE = 3
 
 
 def in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """What `make test` leaves out: the first test of a folder runs on the first store, the next on the one after it.
 
-    So six tests one after the other run on every store, and three of the seeds, each on two; of a folder that has fewer,
-    each runs on more stores. Where a store may differ in a way that only this very test sees, as in a race, the file
+    So six tests one after the other run on every store, and three of the seeds, each on two; of a folder that has
+    few, each on two as well. Where a store may differ in a way that only this very test sees, as in a race, the file
     says `pytestmark = pytest.mark.every_store`, and is left whole.
     """
     return {item for calls, run in _turns(items) for item in calls if item not in run}
@@ -51,7 +51,7 @@ def _turns(items: Iterable[pytest.Item]) -> Iterator[tuple[list[pytest.Item], li
     for test, item in (*_by_parameter(items), *_by_class(items)):
         folders[item.path.parent][test].append(item)
     for folder, tests in folders.items():
-        one_in = min(_SEEDS_SHARE if folder.name == "seeds" else _SHARE, len(tests))
+        one_in = _LARGER_SHARE if folder.name == "seeds" else max(_LARGER_SHARE, min(_SHARE, len(tests)))
         for number, calls in enumerate(tests.values()):
             share = ceil(len(calls) / one_in)
             yield calls, [calls[(number * share + n) % len(calls)] for n in range(share)]

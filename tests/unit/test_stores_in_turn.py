@@ -37,7 +37,7 @@ def run_on(items, left):
     [
         ("chat", ["memory", "file", "sqlite", "postgres", "mysql", "redis", "memory"]),
         ("seeds", ["memory file", "sqlite postgres", "mysql redis", "memory file"]),
-        ("agent", ["memory file sqlite", "postgres mysql redis"]),
+        ("agent", ["memory file", "sqlite postgres"]),
     ],
 )
 def test_one_after_the_other_run_on_every_store(folder, stores):
