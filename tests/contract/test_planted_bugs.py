@@ -288,7 +288,7 @@ def test_the_bug_is_seen(store, test, monkeypatch):
     changed = [name for name, value in vars(store).items() if inspect.isfunction(value)]
     assert changed
     assert [name for name in changed if not hasattr(MemoryStore, name)] == []
-    monkeypatch.setenv("OCTAVO_PROGRAMS", "900" if test == "test_searches_agree" else "100")
+    programs = 900 if test == "test_searches_agree" else 100
 
     class Contract(StoreContract):
         shrink_seconds = 0
@@ -297,7 +297,9 @@ def test_the_bug_is_seen(store, test, monkeypatch):
             return store()
 
     with pytest.raises(AssertionError):
-        getattr(Contract(), test)()
+        for more in range(4):  # one hundred in ten sees nothing of the rarest: each number is a new draw
+            monkeypatch.setenv("OCTAVO_PROGRAMS", str(programs + more))
+            getattr(Contract(), test)()
 
 
 @pytest.mark.parametrize(
