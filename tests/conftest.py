@@ -71,6 +71,7 @@ _LONGER = {
     "test_any_calls",
     "test_idle_time_is_used_by_the_thread",
     "test_recall",
+    "test_no_damage_breaks_the_reading",
 }
 #: Folders of tests that mostly wait for servers to go down and come back.
 _WAITING = ("clusters", "torture")
