@@ -60,6 +60,18 @@ _LONGER = {
     "test_it_answers_as_the_store_does",
     "test_vectors_follow_every_program",
     "TestLives",
+    "test_what_is_asked_is_answered_as_it_will_be",
+    "TestJournalAgainstList",
+    "TestQueueAgainstList",
+    "TestQueueInMemoryAgainstList",
+    "TestVaults",
+    "test_whoever_wrote_it_and_however",
+    "test_cut_off_at_every_byte",
+    "test_the_newest_of_all_that_hold_it",
+    "test_any_calls",
+    "test_idle_time_is_used_by_the_thread",
+    "test_recall",
+    "test_no_damage_breaks_the_reading",
 }
 #: Folders of tests that mostly wait for servers to go down and come back.
 _WAITING = ("clusters", "torture")

@@ -6,7 +6,7 @@ from sampled import FULL
 
 
 class InTurn:
-    """Of such classes in one file, `make test` runs each test by a third, in turn, and generated programs by all."""
+    """Of such classes in one file, `make test` runs each test by one in six, in turn, and generated programs by all."""
 
 
 class OnceMore(InTurn, StoreContract):

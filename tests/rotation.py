@@ -1,8 +1,9 @@
-"""Which stores a test runs on: in `make test` a third of those it is written for, in turn, and in `make torture` the others."""
+"""Which stores a test runs on: in `make test` one of those it is written for, in turn, and in `make torture` all."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import ceil
+from pathlib import Path
 
 import pytest
 
@@ -17,19 +18,24 @@ _WHOLE = {
     "contract",
     "deploy",
     "docs",
-    "erasing",
     "integrations",
     "torture",
     "unit",
 }
-_SHARE = 3
+#: What all classes run that are `InTurn`.
+_PROGRAMS = {"test_programs_agree", "test_searches_agree"}
+#: Each runs on one store in so many: on one of the six.
+_SHARE = 6
+#: What the seeds promise, and tests of folders with few of them, on a third: on two of the six.
+_LARGER_SHARE = 3
 
 
 def in_turn(items: Iterable[pytest.Item]) -> set[pytest.Item]:
-    """What `make test` leaves out: the first test of a folder runs on the first stores, the next on those after them.
+    """What `make test` leaves out: the first test of a folder runs on the first store, the next on the one after it.
 
-    So three tests one after the other run on every store. Where a store may differ in a way that only this very test
-    sees, as in a race, the file says `pytestmark = pytest.mark.every_store`, and is left whole.
+    So six tests one after the other run on every store, and three of the seeds, each on two; of a folder that has
+    few, each on two as well. Where a store may differ in a way that only this very test sees, as in a race, the file
+    says `pytestmark = pytest.mark.every_store`, and is left whole.
     """
     return {item for calls, run in _turns(items) for item in calls if item not in run}
 
@@ -41,12 +47,13 @@ def taking_turns(items: Iterable[pytest.Item]) -> set[pytest.Item]:
 
 def _turns(items: Iterable[pytest.Item]) -> Iterator[tuple[list[pytest.Item], list[pytest.Item]]]:
     """The calls of each test, one for each store, and those whose turn it is."""
-    folders: dict[object, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
+    folders: dict[Path, dict[object, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for test, item in (*_by_parameter(items), *_by_class(items)):
         folders[item.path.parent][test].append(item)
-    for tests in folders.values():
+    for folder, tests in folders.items():
+        one_in = _LARGER_SHARE if folder.name == "seeds" else max(_LARGER_SHARE, min(_SHARE, len(tests)))
         for number, calls in enumerate(tests.values()):
-            share = ceil(len(calls) / _SHARE)
+            share = ceil(len(calls) / one_in)
             yield calls, [calls[(number * share + n) % len(calls)] for n in range(share)]
 
 
@@ -70,7 +77,7 @@ def _by_parameter(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest
 def _by_class(items: Iterable[pytest.Item]) -> Iterator[tuple[object, pytest.Item]]:
     """Stores opened in another way, and one index over each: all run the generated programs."""
     for item in items:
-        if item.cls and issubclass(item.cls, InTurn) and not item.name.endswith("_agree"):
+        if item.cls and issubclass(item.cls, InTurn) and item.name not in _PROGRAMS:
             yield (item.path, item.name), item
 
 

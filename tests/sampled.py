@@ -13,6 +13,11 @@ FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 only_torture = pytest.mark.torture(only=True)
 
 
+def examples(some: int, full: int) -> int:
+    """How many Hypothesis makes up of a test that `conftest.py` names among the longer ones: so many more at full length."""
+    return full if FULL else some
+
+
 def some_of(values: Iterable[Any], share: int) -> list[Any]:
     """For the `params` of a fixture, as `sampled` is for the values of a test."""
     values = list(values)

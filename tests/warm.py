@@ -233,7 +233,8 @@ def _answer(asked: socket.socket, streams: list[int], program: Callable[[], int]
         os._exit(program())  # its end of the pipe is closed then
     for each in (*streams, end):
         os.close(each)
-    asked.sendall(child.to_bytes(4, "big"))
+    with contextlib.suppress(OSError):  # it may be gone already: nobody is told then, and this ends too
+        asked.sendall(child.to_bytes(4, "big"))
     if asked in select.select([asked, ended], [], [])[0]:
         os.kill(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

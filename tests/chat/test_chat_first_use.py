@@ -39,7 +39,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.fixture(
-    params=some_of(((driver, level) for driver in ON for level in ON[driver]), share=3), ids="-".join
+    params=some_of(((driver, level) for driver in ON for level in ON[driver]), share=4), ids="-".join
 )
 def emptied(request, fresh_url):
     """The address of a database for SQLAlchemy, an isolation level, and what makes the database empty again."""
@@ -98,7 +98,7 @@ async def test_four_processes_make_the_tables_once(driver, fresh_url, size):
     try:
         for child in children:
             assert await child.stdout.readline() == b"ready\n"
-        for level in ON[driver] * size(2, 50):
+        for level in ON[driver] * size(1, 50):
             await empty()
             for child in children:
                 child.stdin.write(f"{level}\n".encode())

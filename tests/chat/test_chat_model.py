@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo.chat import ChatMemory, InMemoryMemory, Msg
+from sampled import examples
 
 IDS = st.sampled_from(["x", "X", "\x1f"])
 MARKS = st.sampled_from(["a", "b", "\x1f="])
@@ -77,7 +78,7 @@ class Model:
 
 
 @pytest.mark.parametrize("kind", ["InMemoryMemory", "sqlite"])
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(CALLS, max_size=12))
 def test_any_calls(kind, calls):
     async def play():

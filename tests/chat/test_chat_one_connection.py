@@ -30,7 +30,7 @@ POOLS = {
 }
 
 
-@pytest.fixture(params=some_of(POOLS, share=2))
+@pytest.fixture(params=some_of(POOLS, share=3))
 def opened(request, tmp_path):
     """Makes engines with one connection, each on an empty database."""
     place, options = POOLS[request.param]

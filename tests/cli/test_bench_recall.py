@@ -12,6 +12,7 @@ from octavo.cli.commands import import_commands
 from octavo.measure import FORMATS
 from octavo.measure.everyday import LANGUAGES, load_people
 from questions import locomo, memdaily, written
+from sampled import only_torture
 from warm import programs
 
 command = import_commands()
@@ -193,6 +194,7 @@ def test_the_page(tmp_path):
 # --- everyday questions
 
 
+@only_torture
 def test_everyday_figures_for_people(octavo):
     """Per language and path, with plain BM25 beside them, and what cannot be measured is said."""
     told = octavo("bench", "recall", "--everyday", "--lang", "en", "--path", "messages")

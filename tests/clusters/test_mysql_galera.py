@@ -7,6 +7,7 @@ from cluster_load import FULL, survive, times
 from galera_cluster import GaleraCluster
 
 from octavo import Add, Change, Query, Record, Scope, StoreError, StoreUnavailable, open_store
+from sampled import only_torture
 from servers import fresh
 from servers.server import free_port
 
@@ -45,7 +46,7 @@ async def _is_there(url):
                 return
 
 
-@pytest.mark.torture
+@only_torture
 @pytest.mark.timeout(2700)
 async def test_a_node_fails(galera, hosts, tmp_path, size, capsys):
     """Killed, paused or cut off: writes go on at another node, which has all that was acknowledged."""

@@ -10,6 +10,7 @@ from sentinel_cluster import SentinelCluster
 from waiting import until
 
 from octavo import Add, ConfigError, Query, Record, Scope, StoreUnavailable, open_store
+from sampled import sampled
 from servers.server import free_port
 
 ALL = Query(collection="messages")
@@ -35,7 +36,7 @@ async def test_the_primary_fails(sentinels, tmp_path, size, capsys):
     assert outcome.written > 500
 
 
-@pytest.mark.parametrize("fault", ["pause", "partition"])
+@sampled("fault", ["pause", "partition"], share=2)
 async def test_an_old_primary_is_not_believed(sentinels, fault):
     """It comes back after another has taken over, and answers what it was asked before, and what it is asked now: none of it stays."""
     names = ["asked before", *(f"asked after {number}" for number in range(50))]

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from octavo import ConfigError
 from octavo.config import Database, FailureQueue, Service, Settings, Vault, Vector, load_settings
 from octavo.config.settings import every_setting
+from sampled import examples
 
 FILE = (Path(__file__).parents[2] / "config" / "memory.example.yaml").read_bytes()
 
@@ -129,6 +130,7 @@ def test_no_file_breaks_the_reading(tmp_path_factory, content):
     st.integers(0, 40),
     st.binary(max_size=12) | st.sampled_from(b"*&!|>{[\t:#"),
 )
+@settings(max_examples=examples(40, 100))
 def test_no_damage_breaks_the_reading(tmp_path_factory, at, gone, put):
     """The file that is shipped, with some of it replaced."""
     put = bytes([put]) if isinstance(put, int) else put

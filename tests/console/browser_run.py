@@ -1,6 +1,8 @@
 """What a real browser makes of the console: run in an environment with Playwright, it prints what it saw as JSON.
 
-Usage: browser_run.py CHROMIUM OPEN_URL KEYED_URL KEY MEMORY_ID FOLDER
+Usage: browser_run.py CHROMIUM OPEN_URL KEYED_URL KEY MEMORY_ID FOLDER SHARE
+
+Of the pages it checks one in SHARE for barriers; with more than 1, forms are not sent without programs too.
 """
 
 import json
@@ -11,7 +13,7 @@ from urllib.parse import urlsplit
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import sync_playwright
 
-CHROMIUM, OPEN, KEYED, KEY, MEMORY, FOLDER = sys.argv[1:]
+CHROMIUM, OPEN, KEYED, KEY, MEMORY, FOLDER, SHARE = sys.argv[1:]
 HOSTILE = "%3Cscript%3E"
 PAGES = {
     "overview": "",
@@ -54,19 +56,20 @@ def watched(browser, **more):
     return page
 
 
-def look(page, where, name):
+def look(page, where, name, *, checked):
     """A page in light and in dark, what a checker of accessibility has to say about it, and a picture of it."""
     page.goto(f"{OPEN}/console{where}")
-    for scheme in ("light", "dark"):
+    for scheme in ("light", "dark") if checked else ("light",):
         page.emulate_media(color_scheme=scheme)
-        # The scheme changes colours alone: for the second one, only they are looked at.
-        rules = None if scheme == "light" else {"runOnly": ["color-contrast"]}
-        found = Axe().run(page, options=rules).response["violations"]
-        seen["axe"][f"{name} {scheme}"] = [
-            f"{each['id']}: {each['nodes'][0]['html'][:160]}"
-            for each in found
-            if each["impact"] in ("serious", "critical")
-        ]
+        if checked:
+            # The scheme changes colours alone: for the second one, only they are looked at.
+            rules = None if scheme == "light" else {"runOnly": ["color-contrast"]}
+            found = Axe().run(page, options=rules).response["violations"]
+            seen["axe"][f"{name} {scheme}"] = [
+                f"{each['id']}: {each['nodes'][0]['html'][:160]}"
+                for each in found
+                if each["impact"] in ("serious", "critical")
+            ]
         seen[f"background {scheme}"] = page.evaluate("getComputedStyle(document.body).backgroundColor")
         if name in SHOTS and scheme == "light":
             page.set_viewport_size({"width": 1100, "height": 820 if name == "memory" else 740})
@@ -76,8 +79,8 @@ def look(page, where, name):
 
 def pages(browser):
     page = watched(browser, locale="en-GB")
-    for name, where in PAGES.items():
-        look(page, where, name)
+    for number, (name, where) in enumerate(PAGES.items()):
+        look(page, where, name, checked=number % int(SHARE) == 0)
     page.context.close()
     page = watched(browser, locale="zh-CN")
     page.goto(f"{OPEN}/console/people")
@@ -182,9 +185,10 @@ def main():
         page = watched(browser, locale="en-GB")
         seen["forms"] = forms(page)
         page.context.close()
-        page = watched(browser, locale="en-GB", java_script_enabled=False)
-        seen["forms without programs"] = forms(page)
-        page.context.close()
+        if SHARE == "1":
+            page = watched(browser, locale="en-GB", java_script_enabled=False)
+            seen["forms without programs"] = forms(page)
+            page.context.close()
         seen["keyboard"] = keyboard(browser)
         seen["live"] = live(browser)
         browser.close()

@@ -42,7 +42,7 @@ async def test_killed_writers_lose_nothing(place, tmp_path, size):
     """Every acknowledged batch is kept once, none is half kept, and the next process opens the store as if nothing happened."""
     url = PLACES[place].format(folder=tmp_path)
     chance = random.Random(place)
-    for number in range(size(5, 50)):
+    for number in range(size(2, 50)):
         tenant = f"round-{number}"
         acknowledged = await killed_after(url, tenant, chance.randint(1, 120), chance.uniform(0, 0.02))
         async with open_store(url) as store:

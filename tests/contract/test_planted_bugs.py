@@ -14,6 +14,7 @@ from octavo.kernel.terms.matches import MOST, Matches
 from octavo.kernel.terms.matching import search_records
 from octavo.stores.memory import MemoryStore
 from octavo.testing import StoreContract
+from sampled import sampled
 
 
 class IgnoresOffset(MemoryStore):
@@ -280,14 +281,14 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("store", "test"), PLANTED, ids=lambda value: getattr(value, "__name__", value))
+@sampled(("store", "test"), PLANTED, share=2, ids=lambda value: getattr(value, "__name__", value))
 def test_the_bug_is_seen(store, test, monkeypatch):
     """The named test of the contract notices the bug: what it finds is not what it asserts. An error proves nothing."""
     # A bug planted where nothing is called any more would be no bug.
     changed = [name for name, value in vars(store).items() if inspect.isfunction(value)]
     assert changed
     assert [name for name in changed if not hasattr(MemoryStore, name)] == []
-    monkeypatch.setenv("OCTAVO_PROGRAMS", "900" if test == "test_searches_agree" else "100")
+    programs = 900 if test == "test_searches_agree" else 100
 
     class Contract(StoreContract):
         shrink_seconds = 0
@@ -296,7 +297,9 @@ def test_the_bug_is_seen(store, test, monkeypatch):
             return store()
 
     with pytest.raises(AssertionError):
-        getattr(Contract(), test)()
+        for more in range(4):  # one hundred in ten sees nothing of the rarest: each number is a new draw
+            monkeypatch.setenv("OCTAVO_PROGRAMS", str(programs + more))
+            getattr(Contract(), test)()
 
 
 @pytest.mark.parametrize(

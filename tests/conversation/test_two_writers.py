@@ -16,11 +16,12 @@ from octavo.conversation import (
     StoreChatMessageHistory,
 )
 from octavo.wraps import Wrap
+from sampled import FULL
 
-pytestmark = pytest.mark.every_store
+pytestmark = [pytest.mark.every_store, pytest.mark.torture]
 
 STORES = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
-ROUNDS = 20
+ROUNDS = 20 if FULL else 8
 QUEUE = {"backoff": (0.01, 0.05), "timeout": 2.0}
 
 
@@ -111,7 +112,7 @@ async def test_two_writers_leave_a_full_window(two_stores, kind):
 async def test_two_token_buffers_drop_only_what_no_longer_fits(two_stores, kind):
     """What both of them would show is there: the newest turns that fit, however the two meet."""
     one, two = await two_stores(kind)
-    for number in range(20):
+    for number in range(ROUNDS):
         session = f"tokens {kind} {number} {random.random()}"
         histories = [StoreChatMessageHistory(store, session) for store in (one, two)]
         large = [HumanMessage("x" * 90), AIMessage("y")]  # does not fit beside anything else
@@ -129,7 +130,7 @@ async def test_two_token_buffers_drop_only_what_no_longer_fits(two_stores, kind)
 async def test_a_summary_takes_away_only_what_is_in_it(two_stores, kind):
     """Two summarise the same conversation: whatever was said is in the summary that stands, or is still there."""
     one, two = await two_stores(kind)
-    for number in range(20):
+    for number in range(ROUNDS):
         session = f"summary {kind} {number} {random.random()}"
         histories = [StoreChatMessageHistory(store, session) for store in (one, two)]
         memories = [

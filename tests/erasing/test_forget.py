@@ -58,6 +58,7 @@ async def everything(kind, url, store, folder):
     return bytes_of(folder)
 
 
+@pytest.mark.every_store
 async def test_nothing_is_left(kind, url, tmp_path, secret):
     """Through every face, with a secret in each field: 0 hits in all bytes, and all of the other user is there."""
     (tmp_path / "store").mkdir()

@@ -11,6 +11,7 @@ from octavo import AgentEvent, EventStore, Query, open_store
 from octavo.events import to_event
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.text import fold
+from sampled import examples
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 PIECES = [
@@ -90,7 +91,7 @@ async def _found(url, held, needle, limit):
 @example(world=(["a.getCalcUlator", "calculator"], "calculator"), limit=3)
 @example(world=(["一软件工程二", "软 件"], "软件"), limit=1)
 @example(world=(["x reCalculate x", "say reCalculate x now"], "x recalculate x"), limit=3)
-@settings(max_examples=150)
+@settings(max_examples=examples(60, 150))
 def test_the_newest_of_all_that_hold_it(url, world, limit):
     """Of all events that hold the needle, the newest, each once."""
     held, needle = world

@@ -33,11 +33,13 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.ar
 """
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("per_session", "format_", "count"), [(True, "jsonl", 5000), (False, "jsonl", 5000), (True, "json", 500)]
 )
-async def test_nothing_is_lost(tmp_path, per_session, format_, count):
-    """Two processes, thousands of events each, a hundred archives: all are retrieved, found, counted and cleared."""
+async def test_nothing_is_lost(tmp_path, per_session, format_, count, size):
+    """Two processes, thousands of events each, dozens of archives, a hundred at full length: all are retrieved, found, counted and cleared."""
+    count = min(count, size(2000, 5000))
     writers = [
         subprocess.Popen(
             [f"{programs()}/python", "-c", WRITER, tmp_path, who, str(count), str(per_session), format_]

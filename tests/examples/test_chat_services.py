@@ -1,4 +1,4 @@
-"""examples/chat_*_service.py: 200 requests at once over HTTP, none lost, and every connection back in its pool."""
+"""examples/chat_*_service.py: many requests at once over HTTP, none lost, and every connection back in its pool."""
 
 import asyncio
 import importlib.util
@@ -16,9 +16,11 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from octavo.chat import AsyncSQLAlchemyMemory, RedisMemory
+from sampled import FULL
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-REQUESTS = 200
+#: More than there are connections.
+REQUESTS = 200 if FULL else 80
 USERS = 10
 DRIVERS = {"postgres": "postgresql+asyncpg", "mysql": "mysql+asyncmy"}
 
@@ -49,7 +51,7 @@ async def served(app):
 
 
 async def asked_by_many(client, path):
-    """Everybody's turns at once: 20 of each of 10 users, half in one session and half in another."""
+    """Everybody's turns at once: 8 of each of 10 users, or 20 at full length, half in one session and half in another."""
 
     async def turn(number):
         given = {
@@ -80,6 +82,7 @@ async def is_kept(answers, memory_of):
             assert {m.id for m in kept if m.role == "assistant"} == {said["id"] for _, said in mine}
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "mysql"])
 async def test_sqlalchemy(kind, tmp_path, fresh_url, monkeypatch):
     """At most 30 connections are out at once, all come back, and what was answered is committed."""
@@ -124,6 +127,7 @@ async def test_a_request_that_fails_leaves_nothing(tmp_path, monkeypatch):
         assert example.engine.pool.checkedout() == 0
 
 
+@pytest.mark.torture
 async def test_redis(fresh_redis, monkeypatch):
     """The pool's 10 connections are enough, none stays out, and none is left when the service ends."""
     example = loaded("chat_redis_service", "CHAT_REDIS", fresh_redis, monkeypatch)

@@ -40,9 +40,9 @@ def framework_url(request, server_url, tmp_path_factory):
 
 
 def pytest_generate_tests(metafunc):
-    """In memory and on one store more, which is another one for each framework; with `make torture` on all."""
+    """On one store, which is another one for each framework; with `make torture` on all."""
     if "framework_url" in metafunc.fixturenames:
         modules = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py"))
-        turn = 1 + modules.index(metafunc.module.__name__) % (len(KINDS) - 1)
-        kinds = some_of(KINDS, share=1) if FULL else (KINDS[0], KINDS[turn])
+        turn = modules.index(metafunc.module.__name__) % len(KINDS)
+        kinds = some_of(KINDS, share=1) if FULL else KINDS[turn : turn + 1]
         metafunc.parametrize("framework_url", kinds, indirect=True, scope="module")

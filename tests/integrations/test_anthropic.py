@@ -8,6 +8,7 @@ import pytest
 from environment import blocks_of, ran_warm
 
 from octavo import ConfigError
+from sampled import FULL
 
 RUN = Path(__file__).with_name("anthropic_run.py")
 PAGE = "anthropic.md"
@@ -19,10 +20,11 @@ pytestmark = pytest.mark.timeout(900)
 def told(frameworks, framework_url, tmp_path_factory):
     """What happened in two processes, one after the other; or in one, where the store lives in it."""
     alone = framework_url == "memory://"
+    seeds = (16 if alone else 4) if FULL else 4
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if alone else [["first"], ["second"]]:
         told |= json.loads(
-            ran_warm(frameworks, RUN, framework_url, 16 if alone else 4, *parts, cwd=folder).splitlines()[-1]
+            ran_warm(frameworks, RUN, framework_url, seeds, *parts, cwd=folder).splitlines()[-1]
         )
     return told
 

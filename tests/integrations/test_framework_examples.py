@@ -83,7 +83,7 @@ bob: Who is my dentist?
 pytestmark = pytest.mark.timeout(900)
 
 
-@sampled("name", SHOWN, share=2)
+@sampled("name", SHOWN, share=4)
 def test_what_it_prints(name, frameworks, tmp_path):
     """And it leaves nothing behind."""
     assert ran_warm(frameworks, EXAMPLES / f"{name}.py", cwd=tmp_path) == SHOWN[name]

@@ -5,6 +5,7 @@ from environment import ROOT, blocks_of, prepared, ran_warm
 from test_agentscope import REQUIREMENTS as AGENTSCOPE
 
 from octavo.config import Database, FailureQueue, Settings
+from sampled import sampled
 from server.conftest import Running
 
 #: page: the environment it is run in ("" is AgentScope's own), and what was said in the session `monday`.
@@ -42,7 +43,7 @@ def served(request, tmp_path_factory):
         yield page, client
 
 
-@pytest.mark.parametrize("served", SESSIONS, indirect=True)
+@sampled("served", SESSIONS, share=2, indirect=True)
 def test_a_session(served):
     """On the console, counted, found, in a block for a prompt, exported, and erased."""
     page, client = served

@@ -19,6 +19,7 @@ from octavo.server.app import TenantMemories
 from octavo.server.problems import CODES
 from octavo.server.routes import mem0
 from octavo.wraps import Wrap
+from sampled import sampled
 
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 HOSTED = [re.sub(":[a-z]+}", "}", path) for path in mem0.HOSTED]
@@ -316,7 +317,7 @@ def test_the_matrix_of_pages(console_keys, caller):
     assert set(without.values()) <= {401, 403}
 
 
-@pytest.mark.parametrize("caller", CALLERS[2:])
+@sampled("caller", CALLERS[2:], share=2)
 def test_the_matrix_in_a_batch(keyed, caller):
     """Whatever a key may not do, it may not do in a batch; and what it may do, it may."""
     server, keys = keyed

@@ -30,7 +30,7 @@ async def app(tmp_path):
         yield made
 
 
-@sampled("shape", SHAPES, share=8)
+@sampled("shape", SHAPES, share=16)
 async def test_no_text_holds_up_others(app, shape):
     """Inserts, extraction, questions, events and listings of the longest texts of every shape leave everybody their turn."""
     found = await longest(app, shaped(SHAPES[shape], LONGEST), "lin")

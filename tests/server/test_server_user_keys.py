@@ -1,9 +1,12 @@
 """Keys that are bound to a user: every route takes that user, and refuses another."""
 
+import itertools
+
 import pytest
 from test_server_access import MATRIX, body_of, names_of_something, path_of
 
 from octavo.server.access import is_open_to_users
+from sampled import sampled
 
 #: What the key of another user, with write access, gets where Lin is named or something is hers.
 OTHERS = {
@@ -42,8 +45,7 @@ def bound(store_url, settings_of, serving, new_key):
     return serving(settings_of(url, auth="on")), {**keys, "admin": new_key(url, "admin", "ours").key}
 
 
-@pytest.mark.parametrize("batched", [False, True])
-@pytest.mark.parametrize("user", ["lin", "bob"])
+@sampled(("user", "batched"), itertools.product(["lin", "bob"], [False, True]), share=3)
 def test_the_matrix_of_a_users_key(bound, user, batched):
     server, keys = bound
     got, wanted, named = {}, {}, None

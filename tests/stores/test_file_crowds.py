@@ -15,6 +15,7 @@ from octavo.stores.file import FileStore, log
 from octavo.stores.file.store import delete_index
 from octavo.stores.memory import MemoryStore
 from octavo.util.disk import FileLock
+from sampled import examples
 
 
 class TestProcesses:
@@ -209,7 +210,7 @@ LAYOUTS = st.fixed_dictionaries({
 
 
 class TestAgreement:
-    @settings(max_examples=60)
+    @settings(max_examples=examples(25, 60))
     @given(
         program=st.lists(
             st.tuples(LAYOUTS, st.lists(st.lists(OPS, max_size=3), max_size=6), st.booleans()),

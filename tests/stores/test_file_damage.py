@@ -13,7 +13,7 @@ from files import EVENTS, Kill, child, data_files, event, ids, lines_of
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.model import Add, Change, Query, Remove
 from octavo.stores.file import FileStore, log
-from sampled import sampled
+from sampled import FULL, sampled
 
 OPTIONS = [{}, {"format": "json"}, {"sync": "fsync"}, {"rotate_bytes": 600}]
 
@@ -30,7 +30,7 @@ class TestDamage:
             await store.apply([Add([event(n, data={"m": "软件"}) for n in range(3)])])
         whole = (tmp_path / "whole/session_s.jsonl").read_bytes()
         last = whole.rindex(b"\n", 0, -1)
-        for end in range(last - 5, len(whole) + 1):
+        for end in range(last - 5, len(whole) + 1, 1 if FULL else 2):
             root = tmp_path / str(end)
             root.mkdir()
             (root / "session_s.jsonl").write_bytes(whole[:end])

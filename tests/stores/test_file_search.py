@@ -3,8 +3,10 @@
 import asyncio
 
 from octavo import Add, Query, Record, Scope, open_store
+from sampled import FULL
 
 HOME = Scope(tenant="t", session="s")
+MANY = 3000 if FULL else 1000
 EVERY = Query(collection="messages", scope=HOME)
 
 
@@ -34,12 +36,12 @@ async def test_idle_time_is_used_by_the_thread(tmp_path):
         await store.apply([Add([note("a", "red fox")])])
         assert (await store.verify("messages")).waiting == 1
         assert await ids(store, "fox") == ["a"]
-        await store.apply([Add([note(str(number), "blue fox") for number in range(3000)])])
+        await store.apply([Add([note(str(number), "blue fox") for number in range(MANY)])])
         async with asyncio.timeout(60):
             while (await store.verify("messages")).waiting:
                 await asyncio.sleep(0.1)  # to look takes as long as to index
         lexicon = await store.verify("messages")
-        assert (lexicon.records, lexicon.missing, lexicon.stray) == (3001, (), 0)
+        assert (lexicon.records, lexicon.missing, lexicon.stray) == (MANY + 1, (), 0)
 
 
 async def test_closing_does_not_wait_for_the_index(tmp_path):

@@ -95,7 +95,7 @@ LARGE = {
 @sampled(
     ("name", "driver"),
     [*((name, "mysql") for name in LARGE), *(("data", driver) for driver in DRIVERS[1:])],
-    share=3,
+    share=6,
 )
 async def test_what_the_server_can_take_is_kept(opened, driver, name):
     """A record that fits is kept however it has to be sent: quotes and backslashes double on their way."""

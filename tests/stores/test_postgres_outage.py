@@ -41,8 +41,9 @@ async def call_on(store, number, ended, told):
             told["other"].append(error)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("how", ["stop", "kill", "pause"])
-async def test_an_outage_leaves_no_traceback(postgres, how, caplog):
+async def test_an_outage_leaves_no_traceback(postgres, how, caplog, size):
     caplog.set_level(logging.WARNING)
     told = {"answered": 0, "refused": 0, "other": []}
     ended = asyncio.Event()
@@ -51,7 +52,7 @@ async def test_an_outage_leaves_no_traceback(postgres, how, caplog):
             async with asyncio.TaskGroup() as callers:
                 for number in range(CALLERS):
                     callers.create_task(call_on(store, number, ended, told))
-                for _ in range(2):
+                for _ in range(size(1, 2)):
                     await asyncio.sleep(0.5)
                     if how == "pause":
                         with postgres.paused():

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from sampled import sampled
 
 ROOT = Path(__file__).parents[2]
 
@@ -14,12 +14,13 @@ ROOT = Path(__file__).parents[2]
 IGNORING = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
 
 
-@pytest.mark.parametrize(
+@sampled(
     "test",
     [
         "tests/cli/test_commands.py::test_an_interrupted_copy_says_how_to_continue",
         "tests/cli/test_events_command.py::test_follow",
     ],
+    share=2,
 )
 def test_a_test_of_interruption_passes_in_the_background(test):
     """One interrupts itself, the other a process that it started."""

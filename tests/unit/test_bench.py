@@ -35,6 +35,7 @@ def benched(results: Path, *options: str) -> str:
     return done.stdout
 
 
+@only_torture
 def test_it_prints_one_line_for_each_kind_of_work(tmp_path):
     """Every kind of work of a store stands in the Markdown table with a ratio, and the footnotes say what raw means."""
     printed = benched(tmp_path, "--store", "memory", "--markdown").splitlines()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from sampled import only_torture, sampled
 
 ROOT = Path(__file__).parents[2]
 TWO = ["tests/unit/test_dates.py", "tests/events/test_agent_event.py"]
@@ -18,7 +18,7 @@ def ran(*arguments):
     return dict(reversed(found) for found in re.findall(r"^ *(\d+\.\d)  (\w+)$", done.stdout, re.MULTILINE))
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2", "--dist", "loadfile"]], ids=["one process", "xdist"])
+@sampled("workers", [["-n", "2", "--dist", "loadfile"], []], share=2)
 def test_every_part_has_its_time(workers):
     """The folders that were run, and the sum of them."""
     times = ran(*workers, *TWO)
@@ -27,5 +27,6 @@ def test_every_part_has_its_time(workers):
     assert abs(float(times["all"]) - parts) < 0.11
 
 
+@only_torture
 def test_one_part_alone_is_not_added_up():
     assert ran(TWO[0]) == {}

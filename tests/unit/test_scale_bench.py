@@ -10,7 +10,7 @@ from bench.scale_copies import copy_records
 
 from octavo import Add, Query, Scope, open_store
 from octavo.search.recall import Recall
-from sampled import only_torture
+from sampled import only_torture, sampled
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +20,7 @@ def run_bench(results: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
 
 
-@pytest.mark.parametrize("total", [1000, 7777])
+@sampled("total", [1000, 7777], share=2)
 def test_those_who_are_asked_about_have_as_much_at_every_size(total):
     """So what takes longer at a larger size is not theirs; and the records are the same ones each time."""
     memories = Memories(total)
@@ -108,6 +108,7 @@ async def test_copies_are_of_others_and_counted(fresh_postgres):
         await store.apply([Add([memories.record(5000)])])  # the numbers of rows go on behind the copies
 
 
+@only_torture
 def test_a_size_too_small_to_ask_about_is_refused(tmp_path):
     done = run_bench(tmp_path, "--sizes", "100")
     assert done.returncode == 2

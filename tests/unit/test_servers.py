@@ -15,6 +15,7 @@ import asyncpg
 import pytest
 import redis.asyncio
 
+from sampled import sampled
 from servers import KINDS, Remote, Shared, Unavailable, binaries, debian, running
 from servers.aside import run_aside
 from servers.verdict import give_up
@@ -74,7 +75,7 @@ def becomes_true(condition, seconds=20):
     return condition()
 
 
-@each_kind
+@sampled("kind", KINDS, share=2)
 def test_private_server(kind):
     """A private server keeps its data and port over a restart, and leaves nothing behind."""
     with running(kind) as server:
@@ -98,7 +99,7 @@ def test_private_server(kind):
     assert not server.folder.exists()
 
 
-@each_kind
+@sampled("kind", [*KINDS][::-1], share=2)
 def test_durable_server_survives_a_crash(kind):
     """What a durable server confirmed is there after it was killed."""
     with running(kind, durable=True) as server:
@@ -118,9 +119,10 @@ with running(sys.argv[1]) as server:
 """
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("kind", "number"),
     [*((kind, signal.SIGKILL) for kind in KINDS), ("redis", signal.SIGTERM), ("redis", signal.SIGINT)],
+    share=2,
 )
 def test_server_ends_with_its_owner(kind, number):
     """However a test run ends, its servers end and their folders go."""
@@ -222,9 +224,7 @@ def test_missing_server(kind, monkeypatch):
         give_up(missing.value)
 
 
-@pytest.mark.parametrize(
-    ("ci", "code", "workers"), [("1", 1, ["-n", "1"]), ("", 0, [])], ids=["ci", "laptop"]
-)
+@sampled(("ci", "code", "workers"), [("1", 1, ["-n", "1"]), ("", 0, [])], share=2)
 def test_missing_server_is_loud(ci, code, workers, tmp_path):
     """A whole run names what it could not test, and in CI it does not pass."""
     (tmp_path / "test_it.py").write_text("def test_it(fresh_redis):\n    pass\n")

@@ -1,4 +1,4 @@
-"""`make test` runs each test on a third of its stores, in turn; nothing is run nowhere, and `make torture` runs all of it."""
+"""`make test` runs each test on one of its stores, in turn; nothing is run nowhere, and `make torture` runs all of it."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,17 +32,24 @@ def run_on(items, left):
     return [item.callspec.params["store"] for item in items if item not in left]
 
 
-def test_three_tests_run_on_every_store():
-    """Two stores each, the next two for the next; each row of a table is a test of its own."""
-    first, second = on_each("tests/chat/test_a.py", "test_1"), on_each("tests/chat/test_a.py", "test_2")
-    third = on_each("tests/chat/test_b.py", "test_1", row=7)
-    fourth = on_each("tests/chat/test_b.py", "test_1", row=8)
-    left = in_turn([*first, *second, *third, *fourth])
-    assert run_on(first, left) == ["memory", "file"]
-    assert run_on(second, left) == ["sqlite", "postgres"]
-    assert run_on(third, left) == ["mysql", "redis"]
-    assert run_on(fourth, left) == ["memory", "file"]
-    assert taking_turns(first) == {*first}
+@pytest.mark.parametrize(
+    ("folder", "stores"),
+    [
+        ("chat", ["memory", "file", "sqlite", "postgres", "mysql", "redis", "memory"]),
+        ("seeds", ["memory file", "sqlite postgres", "mysql redis", "memory file"]),
+        ("agent", ["memory file", "sqlite postgres"]),
+    ],
+)
+def test_one_after_the_other_run_on_every_store(folder, stores):
+    """One store each, the next for the next; two of the seeds, and more of a folder with few tests; each row of a table is a test of its own."""
+    tests = [
+        *(on_each(f"tests/{folder}/test_a.py", f"test_{number}") for number in range(2)),
+        *(on_each(f"tests/{folder}/test_b.py", "test_1", row=number) for number in range(len(stores) - 2)),
+    ]
+    every = [item for items in tests for item in items]
+    left = in_turn(every)
+    assert [" ".join(run_on(items, left)) for items in tests] == stores
+    assert taking_turns(every) == {*every}
 
 
 @pytest.mark.parametrize(
@@ -61,12 +68,12 @@ def test_other_parameters_are_no_stores():
 
 
 def test_a_store_opened_in_another_way():
-    """Each test of the contract is run by one class in three, and generated programs by all."""
-    classes = [type(f"Test{n}", (InTurn,), {}) for n in range(3)]
+    """Each test of the contract is run by one class in six, and generated programs by all."""
+    classes = [type(f"Test{n}", (InTurn,), {}) for n in range(6)]
     tests = {
         name: [Call("tests/contract/test_a.py", name, cls=each) for each in classes]
-        for name in ("test_1", "test_2", "test_programs_agree")
+        for name in (*(f"test_{n}" for n in range(6)), "test_programs_agree")
     }
     left = in_turn([item for calls in tests.values() for item in calls])
     kept = {name: [item.cls for item in calls if item not in left] for name, calls in tests.items()}
-    assert kept == {"test_1": classes[:1], "test_2": classes[1:2], "test_programs_agree": classes}
+    assert kept == {**{f"test_{n}": [classes[n]] for n in range(6)}, "test_programs_agree": classes}

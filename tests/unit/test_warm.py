@@ -1,13 +1,16 @@
 """The `octavo` and `python` that tests share are like those of their own: they end, read, print and are stopped alike."""
 
+import marshal
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from sampled import FULL
 from warm import programs
 
 
@@ -54,3 +57,21 @@ def test_a_program_is_stopped_alike(number, environ):
     with pytest.raises(ProcessLookupError):
         while True:
             os.kill(child, 0)
+
+
+@pytest.mark.skipif(FULL, reason="every program starts by itself")
+def test_a_program_ends_with_one_who_was_killed_before_hearing_of_it(tmp_path):
+    """Or it would run on for ever: nobody else knows of it."""
+    order = marshal.dumps((["python", "-c", "while True: input()"], str(tmp_path), {}, 0o077))
+    held, keyboard = os.pipe()
+    printed, out = os.pipe()
+    with socket.socket(socket.AF_UNIX) as asked:
+        asked.connect(f"{programs()}/socket")
+        socket.send_fds(asked, [len(order).to_bytes(4, "big")], [held, out, out])
+        asked.sendall(order)
+    os.close(held)
+    os.close(out)
+    while os.read(printed, 1000):  # to the end, which is the program's
+        pass
+    os.close(keyboard)
+    os.close(printed)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from octavo import StoreUnavailable, open_store
 from octavo.service.vault import Vault
+from sampled import examples
 
 KEYS = {"system": "md/system.md", "users/a": "md/users/a.md", "facts/x": "knowledge/facts/x.md"}
 which = st.sampled_from([0, 1])
@@ -137,7 +138,7 @@ def body(text):
 
 TestVaults = Vaults.TestCase
 TestVaults.settings = settings(
-    max_examples=30,
+    max_examples=examples(15, 30),
     stateful_step_count=25,
     deadline=None,
     phases=[

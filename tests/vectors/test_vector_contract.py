@@ -8,10 +8,20 @@ from octavo.testing import vectors
 from octavo.testing.vectors import VectorIndexContract
 from octavo.vectors import ExactIndex, PgVectorIndex, QdrantIndex, open_vectors
 from once_more import InTurn
+from sampled import FULL
 from servers import fresh
 
 
-class TestExactInMemory(VectorIndexContract):
+class Fewer(VectorIndexContract):
+    """What is compared one by one is asked among fewer, but at full length."""
+
+    @pytest.fixture(autouse=True)
+    def fewer(self, monkeypatch):
+        if not FULL:
+            monkeypatch.setattr(vectors, "MANY", 1000)
+
+
+class TestExactInMemory(Fewer):
     """Over a store handed in, which stays open, so that a second index may stand over it."""
 
     store = None
@@ -79,7 +89,7 @@ class TestExactOverRedis(ExactOnServer):
     kind = "redis"
 
 
-class TestSqliteVec(VectorIndexContract):
+class TestSqliteVec(Fewer):
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"sqlite:///{tmp_path}/records.db"

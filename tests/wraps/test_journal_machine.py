@@ -17,6 +17,7 @@ from octavo.kernel.ids import now
 from octavo.testing.agreement import spelling
 from octavo.wraps import Deduped, Journal
 from octavo.wraps.journal import Spool, inspect
+from sampled import examples
 from virtual_time import START, VirtualLoop
 
 SESSIONS = ("s1", "s2", "s3")
@@ -243,4 +244,4 @@ class JournalAgainstList(RuleBasedStateMachine):
 
 
 TestJournalAgainstList = JournalAgainstList.TestCase
-TestJournalAgainstList.settings = settings(max_examples=50, stateful_step_count=30)
+TestJournalAgainstList.settings = settings(max_examples=examples(25, 50), stateful_step_count=30)

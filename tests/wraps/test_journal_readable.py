@@ -19,6 +19,7 @@ from octavo.testing.strategies import Seek, Write, programs, searching_programs
 from octavo.wraps import Journal
 from octavo.wraps.journal import Spool, delivery
 from octavo.wraps.journal.repeatable import Repeatable
+from sampled import examples
 
 pytestmark = pytest.mark.every_store
 
@@ -127,7 +128,7 @@ async def test_more_than_can_be_counted_in_is_no_answer(tmp_path, monkeypatch):
             await ids(journal, "s2")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(40, 100))
 @given(programs() | searching_programs())
 def test_what_is_asked_is_answered_as_it_will_be(program):
     """Whatever is queued, and whatever is asked: the answer is that of a store which has done it."""

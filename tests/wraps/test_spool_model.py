@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from spooling import ids, write
 
 from octavo.wraps.journal import Spool, inspect, peek
+from sampled import examples
 
 PICK = st.integers(min_value=0, max_value=10_000)
 
@@ -155,6 +156,6 @@ class QueueInMemoryAgainstList(QueueAgainstList):
 
 
 TestQueueAgainstList = QueueAgainstList.TestCase
-TestQueueAgainstList.settings = settings(max_examples=25, stateful_step_count=30)
+TestQueueAgainstList.settings = settings(max_examples=examples(12, 25), stateful_step_count=30)
 TestQueueInMemoryAgainstList = QueueInMemoryAgainstList.TestCase
-TestQueueInMemoryAgainstList.settings = settings(max_examples=15, stateful_step_count=30)
+TestQueueInMemoryAgainstList.settings = settings(max_examples=examples(8, 15), stateful_step_count=30)
