@@ -235,8 +235,11 @@ class CommandCall:
         if state is None:
             self.note(f"no folder for the state of this {noun} (see --state); interrupted, it starts over")
             return None
-        if restart:
-            state.unlink(missing_ok=True)
+        if restart and state.exists():
+            from octavo.transfer.copying import check_state  # most commands move nothing
+
+            check_state(state)
+            state.unlink()
         if state.exists():
             self.note(f"continuing an interrupted {noun}; --restart begins again")
         return state
