@@ -229,8 +229,12 @@ async def context_command(
 
 @root.command("forget")
 @option.text("--user user_id", "NAME", "All that is this user's.")
-@option.text("--session session_id", "NAME", "All that was said, done or learnt in this conversation.")
-@option.text("--agent agent_id", "NAME", "All that names this agent.")
+@option.text(
+    "--session session_id",
+    "NAME",
+    "All that was said, done or learnt in this conversation, by every user; with --user, by that one.",
+)
+@option.text("--agent agent_id", "NAME", "All that names this agent, of every user.")
 @option.text("--memory memory_id", "ID", "This memory, its history and the texts it was made from.")
 @option.flag("--dry-run", "Only count what would go.")
 @option.flag("--keep-rejected", "Keep the digests of what was rejected, so that it stays rejected.")
@@ -253,11 +257,11 @@ async def forget_command(
     \b
     Example: octavo forget --user lin --dry-run
     """
-    whose: dict[str, Any] = {part: name for part, name in named.items() if name is not None}
+    whose: dict[str, Any] = {part: named[part] for part in (*_WHOSE, "memory_id") if named[part] is not None}
     scrub_alone = scrub and not whose and not dry_run
-    if len(whose) != 1 and not scrub_alone:
+    if len(whose) != 1 and {*whose} != {"user_id", "session_id"} and not scrub_alone:
         raise ConfigError(
-            "whose data is to go? give one of --user, --session, --agent and --memory; or --scrub alone"
+            "whose data is to go? give one of --user, --session, --agent and --memory, or --user and --session; or --scrub alone"
         )
     scrubs = local_path(call.settings.database.dsn) is not None if scrub is None else scrub
     async with open_memory(call) as memory:
@@ -268,17 +272,28 @@ async def forget_command(
         counted = await memory.forget(**asked, dry_run=True)
         rows = [(where, f"{count:,}") for where, count in counted.removed.items()]
         call.say_lines(figures([("WHERE", "HOW MANY"), *rows]) if rows else "nothing of that is kept")
+        users = _tell_users(counted) if "user_id" not in whose else ""
+        if users:
+            call.say(f"that is of {users}")
         if dry_run:
             return call.document(certificate=counted)
         if not yes and (rows or call.json):  # a program must say --yes, whatever is there
-            [name] = whose.values()
-            call.confirm(f"Erase all this of {quote(name)} for good?")
+            named = " in ".join(f"{part.removesuffix('_id')} {quote(name)}" for part, name in whose.items())
+            of = f", of {users}," if users else ""
+            call.confirm(f"Erase all this of the {named}{of} for good?")
         certificate = await memory.forget(**asked)
         if scrubs:
             done = await _scrub(call, memory, beside)
             certificate = next(each for each in done if each.id == certificate.id)
     _say_erased(call, certificate)
     return call.document(ok=certificate.scrub != "found", certificate=certificate)
+
+
+def _tell_users(counted: Certificate) -> str:
+    """Whose it is that would go: how many users, and the first of them by name."""
+    more = ", …" if counted.users > len(counted.named) else ""
+    names = ", ".join(map(quote, counted.named))
+    return f"{pluralize(counted.users, 'user')}: {names}{more}" if counted.users else ""
 
 
 def _parts_beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
