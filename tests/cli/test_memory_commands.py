@@ -428,6 +428,6 @@ def test_the_installed_command():
     assert (done.returncode, done.stderr, "护士" in done.stdout) == (0, "", True)
     done = subprocess.run([*run, "search", "护士"], check=False, **more)
     assert (done.returncode, done.stdout) == (1, "")
-    without_stdout = f'"{sys.executable}" -m octavo.cli list --user 林 >&-'
+    without_stdout = f'"{sys.executable}" -m octavo.cli list --user 林 --quiet >&-'
     done = subprocess.run(without_stdout, shell=True, check=False, **more)
     assert (done.returncode, done.stderr) == (0, "")

@@ -175,7 +175,9 @@ async def test_filters(memory):
     assert await memory.search("who is my dentist?", user_id="lin", until=hit.when.replace(year=2020)) == []
     assert await memory.search("who is my dentist?", user_id="lin", since=hit.when.replace(year=2090)) == []
     assert len(await memory.search("who is my dentist?", user_id="lin", limit=1)) == 1
-    assert await memory.search("who is my dentist?", user_id="lin", limit=0) == []
+    for nothing in ({"query": "", "limit": 10}, {"query": "who is my dentist?", "limit": 0}):
+        hits = await memory.search(**nothing, user_id="lin")
+        assert (hits, hits.probably_absent) == ([], False)
     with pytest.raises(InvalidQuery, match="unknown source 'mails'; known: facts"):
         await memory.search("x", sources=["mails"])
 

@@ -92,6 +92,8 @@ async def add_command(
 
 
 def _read_stdin() -> str:
+    if sys.stdin is None:
+        raise ConfigError("stdin is closed; give the text itself, or send it through a pipe")
     told = sys.stdin.buffer.read(MAX_RECORD_BYTES + 1)
     if len(told) > MAX_RECORD_BYTES:
         raise ConfigError(f"stdin holds more than {MAX_RECORD_BYTES:,} bytes; add it in parts")
@@ -102,7 +104,7 @@ def _read_stdin() -> str:
 
 
 @root.command("search")
-@click.argument("question")
+@option.question
 @option.owner
 @option.session
 @option.text(
@@ -112,7 +114,7 @@ def _read_stdin() -> str:
 @option.text("--since", "WHEN", "Only from then on: 2026-03-01T12:00, or 2h for two hours ago.")
 @option.text("--until", "WHEN", "Only before then.")
 @option.text("--metadata", "JSON", 'Only what has this metadata, such as {"from": "mail"}.')
-@option.limit(10)
+@option.limit(10, least=1)
 @option.flag("--everyone", "What is kept of everyone, in place of --user, --agent or --session.")
 @option.as_of
 @option.where
@@ -186,13 +188,13 @@ def _say_hits(call: CommandCall, hits: Hits) -> None:
         call.note(call.mask(note))
     absent = "memory probably holds no answer"
     if not hits:
-        call.note(f"nothing was found: {absent}")
+        call.note(f"nothing was found: {absent}" if hits.probably_absent else "nothing was found")
     elif hits.probably_absent:
         call.note(f"{absent}; this is the nearest there is")
 
 
 @root.command("context")
-@click.argument("question")
+@option.question
 @option.owner
 @option.text("--session session_id", "NAME", "The conversation whose summary and last turns are part of it.")
 @option.number("--max-tokens", "No more tokens than these.", 0, default=1000)
@@ -278,9 +280,9 @@ async def forget_command(
         if dry_run:
             return call.document(certificate=counted)
         if not yes and (rows or call.json):  # a program must say --yes, whatever is there
-            named = " in ".join(f"{part.removesuffix('_id')} {quote(name)}" for part, name in whose.items())
+            whom = " in ".join(f"{part.removesuffix('_id')} {quote(name)}" for part, name in whose.items())
             of = f", of {users}," if users else ""
-            call.confirm(f"Erase all this of the {named}{of} for good?")
+            call.confirm(f"Erase all this of the {whom}{of} for good?")
         certificate = await memory.forget(**asked)
         if scrubs:
             done = await _scrub(call, memory, beside)

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, pluralize
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, writing_stdout
 from octavo.cli.commands import root
 from octavo.cli.tables import figures, quote
 from octavo.errors import ConfigError, NotFound, OctavoError
@@ -137,8 +137,11 @@ async def export_command(
             check_page(opened, to, page)
             if person and page is not None:
                 await write_page(opened, reach, page)
-            out = sys.stdout.buffer if to == "-" else to
-            moved = await export(opened, out, progress=progress, **arguments)
+            if to == "-":
+                with writing_stdout():
+                    moved = await export(opened, sys.stdout.buffer, progress=progress, **arguments)
+            else:
+                moved = await export(opened, to, progress=progress, **arguments)
     return _tell(call, "exported", moved, source=mask_url(store), file=to)
 
 
@@ -187,12 +190,11 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
         f"--{name.replace('_', '-')}" for name in ("dry_run", "tenant", "user", "session") if given[name]
     ]:
         raise ConfigError(f"{unused[0]} needs --from: an export says itself whose its records are")
-    if file == "-" and sys.stdin.isatty():
-        raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
-    _check_file(file)
+    if file == "-" and (sys.stdin is None or sys.stdin.isatty()):
+        state = "closed" if sys.stdin is None else "a terminal"
+        raise ConfigError(f"stdin is {state}; name a FILE or send an export through a pipe")
     set_aside = Path(given["set_aside"] or ("octavo-import.bad" if file == "-" else f"{file}.bad"))
-    if file != "-" and set_aside.exists() and set_aside.samefile(file):
-        raise ConfigError(f"{set_aside} is the file that is read; name another by --set-aside")
+    _check_file(file, set_aside)
     first: list[dict[str, Any]] = []  # of the bad lines
     written = False
 
@@ -229,11 +231,13 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
     return _tell(call, "imported", moved, file=file, target=mask_url(store), **more)
 
 
-def _check_file(file: str) -> None:
-    """Refuse what no export can be."""
+def _check_file(file: str, set_aside: Path) -> None:
+    """Refuse what no export can be, and to read what is written meanwhile."""
     if file != "-" and (not Path(file).exists() or Path(file).is_dir()):
         wrong = "is a folder; --from says what it holds" if Path(file).is_dir() else "does not exist"
         raise ConfigError(f"{file!r} {wrong}")
+    if file != "-" and set_aside.exists() and set_aside.samefile(file):
+        raise ConfigError(f"{set_aside} is the file that is read; name another by --set-aside")
 
 
 def _store(call: CommandCall, url: str | None) -> str:
