@@ -230,9 +230,12 @@ async def history_command(
     async with open_memory(call) as memory:
         asked: dict[str, Any] = {**named, "memory_layer": layer, "action": action, "limit": limit + 1}
         found = await memory.layers.logs(id_, **asked)
-    if id_ is not None and not found and layer is None and action is None:
-        of = "".join(f" of {name}" for name in named.values())
-        raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
+        if id_ is not None and not found and layer is None and action is None:
+            if not named:
+                await memory.history(id_)  # NotFound when there never was one
+            else:
+                of = "".join(f" of {name}" for name in named.values())
+                raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
     entries, more = found[:limit], len(found) > limit
     _say_history(call, entries)
     _note_more(call, more)

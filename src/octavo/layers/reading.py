@@ -12,7 +12,16 @@ from octavo.kernel.codec import check_query, check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
 from octavo.kernel.ports import Store, count_fitting, find_within, list_heads, read_page
 from octavo.layers import checking
-from octavo.layers.records import COLLECTIONS, LAYER_OF, LOG, entry_of, memory_of, owner_of, record_of
+from octavo.layers.records import (
+    COLLECTIONS,
+    LAYER_OF,
+    LOG,
+    entry_of,
+    memory_of,
+    owner_of,
+    record_of,
+    version_in,
+)
 from octavo.layers.shared import CHANGES, Shared
 from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, State
 
@@ -118,8 +127,11 @@ class LayerReading:
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""
         found = await self.logs(checking.name("memory_id", memory_id), limit=None)  # of None, everybody's
-        if not found:
-            raise NotFound(f"there is no memory {memory_id!r}, and there was none")
+        if not found:  # of one that was written by hand nothing is known
+            try:
+                await self.get(memory_id)
+            except NotFound:
+                raise NotFound(f"there is no memory {memory_id!r}, and there was none") from None
         return found[::-1]
 
     async def logs(
@@ -322,7 +334,7 @@ async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]
 def _record_then(row: Record, layer: Layer, state: State) -> Record:
     """The record of a memory as it was before the change of a log row."""
     scope = row.scope
-    version = int(state.data["version"])
+    version = version_in(state.data)
     return record_of(scope.session or "", owner_of(scope), scope.tenant, layer, state, version)
 
 
