@@ -41,7 +41,7 @@ def test_what_was_said_is_found(octavo, told):
     ]
     assert summary == "kept, and 2 facts found in it: 2 inserted, 0 updated, 0 ignored"
     header, best, *_ = rows(octavo("search", "where do I live?"))
-    assert header == ["SCORE", "TEXT", "SOURCE", "WHEN (UTC)", "OWNER", "WHY", "ID"]
+    assert header == ["SCORE", "TEXT", "SOURCE", "WHEN", "OWNER", "WHY", "ID"]
     assert best[1:3] == ["I live in Berlin and I am allergic to peanuts.", "messages"]
     assert best[4:6] == [DEFAULT_USER, "says live; is about home, residence"]
     [hit] = told("search", "where do I live?", "--source", "facts", "-n", "1")["hits"]

@@ -48,7 +48,7 @@ _when = option.combine(
         "Only events of this type, such as user_message.",
         type=click.Choice([*EventType], case_sensitive=False),
     ),
-    option.text("--since", "WHEN", "Only events from then on: 2026-03-01T12:00, or 2h for two hours ago."),
+    option.text("--since", "WHEN", f"Only events from then on: {option.AGO}."),
     option.text("--until", "WHEN", "Only events before then."),
 )
 

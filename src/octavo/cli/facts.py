@@ -75,7 +75,7 @@ def _note_more(call: CommandCall, more: bool) -> None:
 
 
 def _say_facts(call: CommandCall, facts: Sequence[Fact]) -> None:
-    header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
+    header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL", "OWNER", "ID"]
     rows = [
         [
             *(fact.content, fact.layer, fact.category, fact.topic or "-", column_time(fact.updated_at)),
@@ -258,9 +258,7 @@ def _say_history(call: CommandCall, entries: Sequence[LogEntry]) -> None:
 @option.text(
     "--add", "ID", "All that the message ID made, and itself; may be given several times.", multiple=True
 )
-@option.text(
-    "--since", "WHEN", "All that was changed from then on: 2026-03-01T12:00, or 2h for two hours ago."
-)
+@option.text("--since", "WHEN", f"All that was changed from then on: {option.AGO}.")
 @option.text("--undo", "ID", "All that an earlier undo of --add, --since or --undo took back.")
 @option.owner
 @option.flag("--dry-run", "Only say what would be taken back.")

@@ -46,7 +46,9 @@ _OF_ONE = ("layer", "category", *_ENDS, "reason")
 @option.category(f"What it is about: {', '.join(option.CATEGORY_NAMES)}. [default: by the rules]")
 @option.flag("--permanent", "Keep it for ever; in the profile that is so anyway.")
 @option.text("--ttl", "AGE", "Keep it so long: 7d, 12h, 30m, 90s.")
-@option.text("--expires", "WHEN", "Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
+@option.text(
+    "--expires", "WHEN", "Keep it until then: 2027-03-01, which is local time, or 2027-03-01T12:00:00+08:00."
+)
 @option.reason
 @option.where
 @as_command
@@ -111,7 +113,7 @@ def _read_stdin() -> str:
     "--source sources", "NAMES", f"Only these, of {', '.join(SOURCES)}. [default: all]", multiple=True
 )
 @option.layer("Only facts of this layer.")
-@option.text("--since", "WHEN", "Only from then on: 2026-03-01T12:00, or 2h for two hours ago.")
+@option.text("--since", "WHEN", f"Only from then on: {option.AGO}.")
 @option.text("--until", "WHEN", "Only before then.")
 @option.text("--metadata", "JSON", 'Only what has this metadata, such as {"from": "mail"}.')
 @option.limit(10, least=1)

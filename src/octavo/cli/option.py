@@ -122,7 +122,9 @@ owner = combine(
 )
 session = text("--session session_id", "NAME", "Only of this conversation. [default: of all]")
 reason = text("--reason", "TEXT", "Why, for the history.")
-as_of = text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
+#: How a moment of the past is said.
+AGO = "2026-03-01T12:00, which is local time, or 2h for two hours ago"
+as_of = text("--as-of", "WHEN", f"What was known then: {AGO}.")
 
 
 def layer(help_: str) -> Callable[[F], F]:

@@ -136,7 +136,11 @@ def keys() -> None:
 @option.choice("--access", ACCESS, "What it may do; each includes those before it.", default="read")
 @option.text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
 @option.text("--user", "NAME", "The only user whose memory it opens. [default: every user of the tenant]")
-@option.text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
+@option.text(
+    "--expires",
+    "WHEN",
+    "When it ends: 90d, or 2027-03-01, which is local time. [default: when it is revoked]",
+)
 @option.store
 @as_command
 async def create_command(
