@@ -118,7 +118,7 @@ async def _open_vectors(
     if vectors is not None:
         model, collections = open_embedder(embedder), COLLECTIONS
     elif settings.vector.enabled:
-        model = open_configured_embedder(settings, settings.vector.embedder)
+        model = open_configured_embedder(settings)
         collections = settings.vector.collections
     else:
         yield None
