@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -181,6 +182,20 @@ def test_mistakes(octavo, words, sentence):
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert not Path("octavo.db").exists() or octavo("history", "--everyone").stdout == "nothing was changed\n"
+
+
+def test_the_cure_for_an_end_is_not_in_the_past(octavo):
+    done = octavo("add", "x", "--no-infer", "--expires", "yesterday")
+    [day] = re.findall(r"try (\S+),", done.stderr)
+    assert octavo("add", "x", "--no-infer", "--expires", day).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [("search", "tea"), ("events", "list")])
+def test_a_span_that_ends_before_it_begins_is_refused(octavo, nurse, command):
+    """Or nothing in it would look like nothing that is known."""
+    done = octavo(*command, "--since", "1h", "--until", "2h")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "octavo: --since '1h' is later than --until '2h': nothing is in between\n"
 
 
 def test_what_no_store_keeps_is_refused(octavo):

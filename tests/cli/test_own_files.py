@@ -49,3 +49,16 @@ def test_a_name_of_which_nothing_is_kept_is_told(octavo, url, owner):
         assert told.exit_code == 1
         assert told.stderr == f"octavo: nothing is kept of {owner[0][2:]} “nope”\n"
         assert not Path(words[-1].removeprefix("sqlite:///")).exists()
+
+
+def test_a_folder_of_markdown_is_no_file_and_not_the_stores(octavo):
+    octavo("add", "I row.", "--user", "lin", "--store", "file://kept")
+    Path("taken").write_text("mine")
+    for folder, sentence in (
+        ("taken", "taken is a file; name a folder"),
+        ("kept/x", "kept/x belongs to the store in"),
+    ):
+        told = octavo("export", "file://kept", folder, "--format", "markdown-folder", "--user", "lin")
+        assert (told.exit_code, told.stderr.startswith(f"octavo: {sentence}")) == (2, True)
+    assert Path("taken").read_text() == "mine"
+    assert not Path("kept/x").exists()

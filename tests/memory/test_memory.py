@@ -222,6 +222,18 @@ async def test_a_limit_is_a_number(memory, limit):
             await look(user_id="lin", limit=limit)
 
 
+async def test_a_span_ends_after_it_begins(memory):
+    early, late = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2)  # noqa: DTZ001 - local time is taken too
+    for look in (
+        partial(memory.search, "tea"),
+        memory.layers.events,
+        partial(memory.layers.logs),
+    ):
+        assert not await look(user_id="lin", since=early, until=late)
+        with pytest.raises(InvalidQuery, match=r"since \(2026-03-0.* is later than until \(2026-03-01"):
+            await look(user_id="lin", since=late, until=early)
+
+
 async def test_a_page_goes_on_after_a_cursor(memory):
     with pytest.raises(
         InvalidQuery, match="after must be the Cursor of a record or a page; got 'user_lin_1'"

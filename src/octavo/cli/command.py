@@ -342,7 +342,16 @@ def parse_time(
         with suppress(ConfigError, OverflowError):
             return subtract_age(parse_age(spelled), now()) if ages == "ago" else now() + parse_age(spelled)
     also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
-    raise ConfigError(f"{named} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
+    day = f"{now().year + (ages != 'ago')}-01-31"  # an end is ahead
+    raise ConfigError(f"{named} {spelled!r} is no time; try {day}, {day}T12:00:00+08:00{also}")
+
+
+def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """What --since and --until give; ConfigError for a beginning after the end, in which nothing can be."""
+    begin, end = parse_time("--since", since, ages="ago"), parse_time("--until", until, ages="ago")
+    if begin is not None and end is not None and begin > end:
+        raise ConfigError(f"--since {since!r} is later than --until {until!r}: nothing is in between")
+    return begin, end
 
 
 def _default_state(*names: object) -> Path | None:

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, echo, parse_time, pluralize
+from octavo.cli.command import CommandCall, as_command, check_exists, echo, parse_span, pluralize
 from octavo.cli.commands import root
 from octavo.cli.tables import cut, pad, width
 from octavo.cli.transfer import moved_text
@@ -308,8 +308,7 @@ def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
 
 
 def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
-    since = parse_time("--since", asked.get("since"), ages="ago")
-    return since, parse_time("--until", asked.get("until"), ages="ago")
+    return parse_span(asked.get("since"), asked.get("until"))
 
 
 def _owner(asked: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 from octavo import erasing
 from octavo.assemble import queue_folder
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_span, parse_time, pluralize
 from octavo.cli.commands import root
 from octavo.cli.tables import TEXT, WHEN, column_time, figures, owner_text, quote, to_line
 from octavo.config import local_path
@@ -143,9 +143,10 @@ async def search_command(
     chosen = [name.strip() for names in sources for name in names.split(",")] or None
     if layer is not None and chosen not in (None, ["facts"]):
         raise ConfigError("only facts have a layer; give --layer or --source, not both")
+    since, until = parse_span(given["since"], given["until"])
     filters: dict[str, Any] = {
-        "since": parse_time("--since", given["since"], ages="ago"),
-        "until": parse_time("--until", given["until"], ages="ago"),
+        "since": since,
+        "until": until,
         "metadata": parse_metadata(given["metadata"]),
     }
     as_of = parse_time("--as-of", given["as_of"], ages="ago")

@@ -86,11 +86,8 @@ class LayerReading:
         max_bytes: int | None = None,
     ) -> Page[Fact]:
         """What happened, newest first: what was remembered from `since` on and before `until`, as it is, or was at a time."""
-        query = replace(
-            self._layer_query("event", user_id, agent_id, category),
-            since=checking.moment("since", since),
-            until=checking.moment("until", until),
-        )
+        begin, end = checking.span(since, until)
+        query = replace(self._layer_query("event", user_id, agent_id, category), since=begin, until=end)
         at, store = checking.moment("as_of", as_of), self._shared.store
         most, room = checking.limit(limit), checking.room(max_bytes)
         if at is not None:
@@ -155,12 +152,13 @@ class LayerReading:
                 raise InvalidQuery("memory_id is empty")
             scope = replace(scope, session=memory_id)
         kind = checking.optional_action(action)
+        begin, end = checking.span(since, until)
         query = Query(
             collection=LOG,
             scope=scope,
             kinds=None if kind is None else (kind,),
-            since=checking.moment("since", since),
-            until=checking.moment("until", until),
+            since=begin,
+            until=end,
             after=after,
         )
         layer = checking.optional_layer(memory_layer)
