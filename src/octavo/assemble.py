@@ -159,16 +159,16 @@ def _add_index(settings: Settings, store: Store, given: Embedder | None) -> "Ind
 
     vector = settings.vector
 
-    def embedder(setting: str, spec: str) -> Embedder:
-        opened = _from(setting, settings, lambda: open_configured_embedder(settings, spec))
+    def embedder(setting: str) -> Embedder:
+        opened = open_configured_embedder(settings, setting)
         return Cached(opened, vector.cache_entries) if vector.cache_entries else opened
 
-    previous = vector.previous_embedder
+    model = given or embedder("vector.embedder")  # one that is misspelt is told before what its index lacks
     return Indexed(
         store,
         open_index(settings, store),
-        given or embedder("vector.embedder", vector.embedder),
-        previous=embedder("vector.previous_embedder", previous) if previous else None,
+        model,
+        previous=embedder("vector.previous_embedder") if vector.previous_embedder else None,
         collections=vector.collections,
         keep=vector.keep_previous,
     )
@@ -187,15 +187,17 @@ def _add_reranker(settings: Settings, store: Store) -> Store:
     return Reranked(store, model, top=rerank.top, timeout=rerank.timeout_seconds)
 
 
-def open_configured_embedder(settings: Settings, spec: str) -> Embedder:
-    """The embedder of a spec, with the key and the server that the settings name."""
+def open_configured_embedder(settings: Settings, setting: str = "vector.embedder") -> Embedder:
+    """The embedder that a setting names, with the key and the server of the settings."""
     from octavo.models import open_embedder
 
     vector = settings.vector
+    spec = vector.embedder if setting == "vector.embedder" else vector.previous_embedder
     own = {"api_key": vector.api_key, "base_url": vector.base_url} if spec.startswith("openai:") else {}
-    embedder = open_embedder(spec, **{name: value for name, value in own.items() if value})
+    given = {name: value for name, value in own.items() if value}
+    embedder = _from(setting, settings, lambda: open_embedder(spec, **given))
     if embedder is None:
-        raise ConfigError(f"{spec!r} names no model; for example fastembed:BAAI/bge-small-en-v1.5")
+        raise ConfigError(f"{setting}: {spec!r} names no model; for example fastembed:BAAI/bge-small-en-v1.5")
     return embedder
 
 
@@ -212,7 +214,7 @@ def open_index(settings: Settings, store: Store) -> VectorIndex:
     if url:
         # As many connections as the records have when nobody hurries: nobody waits for what is embedded.
         opened = limit_pool(url, database.pool_size)
-        setting = "vector.url" if settings.vector.url else "database.dsn"
+        setting = "vector.url" if settings.vector.url else "vector.enabled"  # the records' own store is open
         return _from(setting, settings, lambda: vectors.open_vectors(opened))
     return _from("vector.url", settings, lambda: vectors.ExactIndex(store))
 

@@ -13,7 +13,7 @@ root = import_commands()
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ID = re.compile(r"(?:user|agent)_\w+?_\d+\.\d+|\b[0-9a-f]{32}\b")
-TIME = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?(?: UTC)?)?")
+TIME = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?(?:[+-]\d\d:\d\d)?)?")
 
 
 def _with(own: dict[str, str], text: str) -> str:

@@ -1,6 +1,9 @@
 """`octavo list`, `show`, `history`, `undo`, `delete` and `prune`: what each shows, and how it ends."""
 
-from datetime import timedelta
+import json
+import re
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from calling import NOON, URL, happened
@@ -22,12 +25,12 @@ def test_they_come_first_in_the_help_of_the_whole(octavo):
 def test_list(octavo, told, nurse):
     header, row = octavo("list", "--user", "lin").stdout.splitlines()
     assert header.split("  ")[0] == "TEXT"
-    assert header.split()[1:] == ["LAYER", "CATEGORY", "TOPIC", "WHEN", "(UTC)", "OWNER", "ID"]
+    assert header.split()[1:] == ["LAYER", "CATEGORY", "TOPIC", "WHEN", "OWNER", "ID"]
     assert row.startswith("Lin is a nurse  profile  career")
     assert row.split()[-2:] == ["lin", nurse["id"]]
     told("add", "x", "--user", "lin", "--no-infer", "--category", "other", "--expires", "2999-01-01")
     header, _, row = octavo("list", "--user", "lin").stdout.splitlines()
-    assert "UNTIL (UTC)" in header
+    assert "UNTIL" in header
     assert "  2999-01-01 00:00  " in row
     listed = told("list", "--user", "lin")
     assert (listed["user_id"], listed["count"]) == ("lin", 2)
@@ -152,7 +155,7 @@ def test_history(octavo, told, nurse):
         "insert", "profile", 1, None,
     )  # fmt: skip
     header, row = octavo("history", nurse["id"], "--user", "lin").stdout.splitlines()
-    assert header.split() == ["WHEN", "(UTC)", "CHANGE", "TEXT", "REASON", "LOG", "ID"]
+    assert header.split() == ["WHEN", "CHANGE", "TEXT", "REASON", "LOG", "ID"]
     assert row.split("  ")[1:] == ["insert", "Lin is a nurse", entry["reason"], entry["id"]]
     told("delete", nurse["id"], "--yes", "--reason", "she asked")
     assert [each["action"] for each in told("history", nurse["id"])["logs"]] == ["delete", "insert"]
@@ -336,3 +339,30 @@ def test_prune_by_the_settings(octavo, told):
     done = told("prune", "--config", "kept.yaml")
     assert (done["removed"], done["counts"]["messages"], done["dry_run"]) == (2, 2, False)
     assert octavo("prune", "--config", "kept.yaml").stdout == "removed 0 expired memories\n"
+
+
+def test_what_is_shown_as_a_time_can_be_given_back(octavo, told, nurse, monkeypatch):
+    """Both are local time, wherever the machine is; programs are told UTC."""
+    told("add", "I live in Berlin.", "--user", "lin")
+    monkeypatch.setenv("TZ", "EST5")  # a zone that needs no table
+    time.tzset()
+    try:
+        header, *rows = octavo("list", "--user", "lin").stdout.splitlines()
+        at = min(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d", "\n".join(rows)))
+        assert "UTC" not in header
+        shown = octavo("show", nurse["id"]).stdout
+        created = re.search(r"^created +(.*)$", shown, re.MULTILINE)[1]
+        assert (created[:16], created[-6:]) == (at, "-05:00")
+        later = datetime.fromisoformat(created) + timedelta(seconds=1)
+        for given, count in (
+            (("--since", at), 2),
+            (("--since", created), 2),
+            (("--until", at), 0),
+            (("--since", f"{later:%F %T}"), 0),
+        ):
+            found = octavo("search", "Berlin nurse", "--user", "lin", "--source", "facts", *given, "--json")
+            assert len(json.loads(found.stdout)["hits"]) == count, given
+        assert told("list", "--user", "lin")["memories"][0]["created_at"].endswith("Z")
+    finally:
+        monkeypatch.undo()
+        time.tzset()

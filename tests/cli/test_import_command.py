@@ -78,3 +78,37 @@ def test_a_folder_of_facts(octavo):
     told = json.loads(done.stdout)
     assert (done.exit_code, told["facts"]) == (0, 1)
     assert "green tea" in (Path("memory") / "preference.md").read_text()
+
+
+def test_records_written_by_hand(octavo):
+    """With no more than the page asks for, of any collection: what is imported can be read."""
+    collections = [
+        "profile",
+        "episodes",
+        "messages",
+        "observations",
+        "events",
+        "entities",
+        "exchanges",
+        "knowledge",
+    ]
+    lines = [
+        {"collection": name, "id": f"hand-{name}", "created_at": "2026-01-01T00:00:00Z", "seq": 1}
+        | {"text": f"Likes rowing, says {name}", "scope": {"user": "hand"}}
+        for name in collections
+    ]
+    Path("hand.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert octavo("import", "hand.jsonl", "--store", "sqlite:///octavo.db").exit_code == 0
+    listed = json.loads(octavo("list", "--user", "hand", "--json").stdout)["memories"]
+    assert [(fact["id"], fact["category"]) for fact in listed] == [
+        ("hand-profile", "preference"),
+        ("hand-episodes", "other"),
+    ]
+    for name in collections:
+        assert octavo("search", f"rowing {name}", "--user", "hand").exit_code == 0
+        shown = octavo("show", f"hand-{name}")
+        assert (shown.exit_code, f"says {name}" in shown.stdout) == (0, True)
+    assert octavo("history", "hand-profile").stdout == "nothing was changed\n"
+    assert octavo("history", "never-was").exit_code == 1
+    assert octavo("delete", "hand-profile", "--yes").exit_code == 0
+    assert octavo("events", "list", "--json").exit_code == 0

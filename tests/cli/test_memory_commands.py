@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from datetime import datetime, timedelta
@@ -41,7 +42,7 @@ def test_what_was_said_is_found(octavo, told):
     ]
     assert summary == "kept, and 2 facts found in it: 2 inserted, 0 updated, 0 ignored"
     header, best, *_ = rows(octavo("search", "where do I live?"))
-    assert header == ["SCORE", "TEXT", "SOURCE", "WHEN (UTC)", "OWNER", "WHY", "ID"]
+    assert header == ["SCORE", "TEXT", "SOURCE", "WHEN", "OWNER", "WHY", "ID"]
     assert best[1:3] == ["I live in Berlin and I am allergic to peanuts.", "messages"]
     assert best[4:6] == [DEFAULT_USER, "says live; is about home, residence"]
     [hit] = told("search", "where do I live?", "--source", "facts", "-n", "1")["hits"]
@@ -181,6 +182,20 @@ def test_mistakes(octavo, words, sentence):
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert not Path("octavo.db").exists() or octavo("history", "--everyone").stdout == "nothing was changed\n"
+
+
+def test_the_cure_for_an_end_is_not_in_the_past(octavo):
+    done = octavo("add", "x", "--no-infer", "--expires", "yesterday")
+    [day] = re.findall(r"try (\S+),", done.stderr)
+    assert octavo("add", "x", "--no-infer", "--expires", day).exit_code == 0
+
+
+@pytest.mark.parametrize("command", [("search", "tea"), ("events", "list")])
+def test_a_span_that_ends_before_it_begins_is_refused(octavo, nurse, command):
+    """Or nothing in it would look like nothing that is known."""
+    done = octavo(*command, "--since", "1h", "--until", "2h")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "octavo: --since '1h' is later than --until '2h': nothing is in between\n"
 
 
 def test_what_no_store_keeps_is_refused(octavo):
@@ -428,6 +443,6 @@ def test_the_installed_command():
     assert (done.returncode, done.stderr, "护士" in done.stdout) == (0, "", True)
     done = subprocess.run([*run, "search", "护士"], check=False, **more)
     assert (done.returncode, done.stdout) == (1, "")
-    without_stdout = f'"{sys.executable}" -m octavo.cli list --user 林 >&-'
+    without_stdout = f'"{sys.executable}" -m octavo.cli list --user 林 --quiet >&-'
     done = subprocess.run(without_stdout, shell=True, check=False, **more)
     assert (done.returncode, done.stderr) == (0, "")

@@ -21,7 +21,7 @@ def steady(printed: str) -> str:
     """What differs from run to run taken out: the time and the id of a write that was really queued, and its size."""
     printed = re.sub(r"\d+ bytes", "N bytes", printed)
     queued = re.sub(r"q_[0-9a-f]{32}(?=.*add 1 to messages$)", "q_…", printed, flags=re.MULTILINE)
-    return re.sub(r"(?:(?<=since )|(?<=q_…  ))[-\d]+ [:\d]+ UTC", "TIME", queued)
+    return re.sub(r"(?:(?<=since )|(?<=q_…  ))[-\d]+ [:+\d]+", "TIME", queued)
 
 
 def a_letter_dies() -> None:

@@ -9,7 +9,9 @@ import click
 import pytest
 
 from octavo import Add, Record, Scope, open_store
-from octavo.cli.commands import octavo as root
+from octavo.cli.commands import import_commands
+
+root = import_commands()
 
 #: Every command that reads settings, with the words that make it read and with the way its store is named.
 READING = {

@@ -1,6 +1,8 @@
 """The command as one thing: the same words mean the same everywhere, and each command says how it is used."""
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -129,3 +131,72 @@ def test_bash_completes(tmp_path):
         env={**os.environ, "PATH": f"{octavo.parent}:{os.environ['PATH']}"},
     )  # fmt: skip
     assert done.stdout.split("\n")[:2] == ["queue", "--json"], done.stderr
+
+
+@named
+def test_a_mistake_is_one_document_for_programs(path, octavo):
+    """What is refused before a command begins, too."""
+    for words in ((*path[1:], "--no-such-option", "--json"), (*path[1:-1], "--json", "no-such-command")):
+        result = octavo(*words)
+        assert result.exit_code == 2
+        told = json.loads(result.stdout)
+        assert (told["ok"], told["kind"]) == (False, "UsageError")
+        assert told["error"] in result.stderr
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["people", "programs"])
+@pytest.mark.parametrize("words", ["list", "export"])
+def test_a_result_that_cannot_be_printed_is_a_failure(tmp_path, words, as_json):
+    """Of a full disk it is said that stdout is on it; and closed is not as good as printed."""
+    url = f"sqlite:///{tmp_path}/o.db"
+    call = [sys.executable, "-m", "octavo.cli"]  # one that is warm has its own stdout
+    subprocess.run([*call, "add", "I row.", "--store", url], check=True, capture_output=True, timeout=60)
+    given = ("--store", url) if words == "list" else (url,)
+    for where, sentence in (
+        ("/dev/full", "octavo: No space left on device: stdout\n"),
+        ("&-", "octavo: stdout is closed\n"),
+    ):
+        line = shlex.join([*call, words, *given, *(as_json if words == "list" else ())])
+        done = subprocess.run(
+            f"{line} >{where}", shell=True, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
+
+
+@pytest.mark.parametrize("words", ["add -", "import -"])
+def test_a_closed_stdin_is_told(tmp_path, words):
+    line = f"{shlex.quote(sys.executable)} -m octavo.cli {words} --store sqlite:///{tmp_path}/o.db <&-"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("octavo: stdin is closed; ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("search", ""), "it is empty; ask something"),
+        (("search", " \n", "--everyone"), "it is empty; ask something"),
+        (("context", ""), "it is empty; ask something"),
+        (("search", "tea", "--limit", "0"), "0 is not in the range x>=1"),
+        (("events", "search", "tea", "--everyone", "--limit", "0"), "0 is not in the range x>=1"),
+    ],
+)
+def test_nothing_is_claimed_where_nothing_was_asked(octavo, words, sentence):
+    """As over HTTP and MCP: whoever asks nothing must not read that memory holds no answer."""
+    octavo("add", "I drink tea.")
+    done = octavo(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert "holds no answer" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["doctor", "reindex"])
+def test_a_store_is_named_in_its_place_or_by_an_option(octavo, command):
+    octavo("add", "I drink tea.")
+    url = "sqlite:///octavo.db"
+    told = octavo(command, "--store", url, "--json")
+    assert (told.exit_code, json.loads(told.stdout)["url"]) == (0, url)
+    both = octavo(command, url, "--store", url)
+    assert both.exit_code == 2
+    assert "--store and URL name the same thing; give one of them" in both.stderr

@@ -2,6 +2,7 @@
 
 import inspect
 import socket
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -299,3 +300,25 @@ async def test_a_second_model_reads_the_best_hits():
     for wrong in ("judge", "openai:judge", "fastembed:./nowhere"):
         with pytest.raises(ConfigError, match=r"^rerank\.model: "):
             assemble(Settings(database=database, rerank=Rerank(model=wrong)))
+
+
+def _without_sqlite_vec(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sqlite_vec", None)
+    monkeypatch.delitem(sys.modules, "octavo.vectors.sqlite_vec", raising=False)
+
+
+def test_a_misspelt_embedder_is_named_and_not_the_database(monkeypatch, tmp_path):
+    """Also where what an index of vectors needs is not installed."""
+    _without_sqlite_vec(monkeypatch)
+    given = Settings(
+        database=Database(dsn=f"sqlite:///{tmp_path}/a.db"), vector=Vector(enabled=True, embedder="zzz")
+    )
+    with pytest.raises(ConfigError, match=r"^vector\.embedder: unknown embedder 'zzz'"):
+        assemble(given)
+
+
+def test_what_vectors_need_is_not_blamed_on_the_database(monkeypatch, tmp_path):
+    _without_sqlite_vec(monkeypatch)
+    vector = Vector(enabled=True, embedder="openai:x", base_url="http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"^vector\.enabled: .*sqlite_vec"):
+        assemble(Settings(database=Database(dsn=f"sqlite:///{tmp_path}/a.db"), vector=vector))

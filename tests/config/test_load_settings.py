@@ -176,7 +176,7 @@ def test_other_kinds_of_wrong_values(refused):
 def test_vectors_need_a_model(refused):
     """Said when it is configured, not when the first record is embedded."""
     said = refused("vector: {enabled: true}")
-    assert said.startswith("memory.yaml: vector.enabled is true, but vector.embedder names no model")
+    assert said.startswith("memory.yaml, line 1: vector.enabled is true, but vector.embedder names no model")
 
 
 @pytest.mark.parametrize(
@@ -382,3 +382,24 @@ def test_text_in_angle_brackets_that_is_no_name_stays(load):
 def test_the_default_environment_is_the_live_one():
     """A default bound to a copy would miss what is set after the import."""
     assert load_settings.__kwdefaults__["environ"] is os.environ
+
+
+@pytest.mark.parametrize(
+    ("content", "environ", "begins"),
+    [
+        ("server:\n  cors_origins: [http://a.b/x]", {}, "wrong.yaml, line 2: server.cors_origins names"),
+        ("server:\n  host: 0.0.0.0\n  auth: off", {}, "wrong.yaml, line 3: server.auth is off"),
+        (
+            "server:\n  port: 1234",
+            {"OCTAVO__SERVER__CORS_ORIGINS": "http://a.b/x"},
+            "OCTAVO__SERVER__CORS_ORIGINS: server.cors_origins names",
+        ),
+    ],
+)
+def test_what_settings_say_together_is_refused_by_its_line(tmp_path, monkeypatch, content, environ, begins):
+    """As what one says alone is: a section that is checked as a whole knows no lines."""
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.yaml").write_text(content)
+    with pytest.raises(ConfigError) as refused:
+        load_settings("wrong.yaml", environ=environ)
+    assert str(refused.value).startswith(begins)

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from faces import FACES, Secrets, bytes_of, write_all
 
-from octavo import AsyncMemory, Memory, NotFound, Query, open_store
+from octavo import Add, AsyncMemory, Memory, NotFound, Query, Record, Scope, open_store
 from octavo.cli.commands import octavo
 from octavo.client import Client
 from octavo.config import Database, FailureQueue, Settings
@@ -119,6 +119,47 @@ async def test_a_session(tmp_path):
         ]
     assert b"owheresville" not in bytes_of(tmp_path)
     assert b"quince" in bytes_of(tmp_path)
+
+
+async def test_one_users_part_of_a_session(tmp_path):
+    """Of a session that several share, what is another's stays; what names nobody goes with its only user."""
+    async with AsyncMemory(f"sqlite:///{tmp_path}/a.db") as memory:
+        for user, said in ((LIN, "I live in Nowheresville."), (ANN, "I like quince marmalade.")):
+            await memory.add(said, user_id=user, session_id="monday")
+        await memory.add("I play the bassoon.", user_id=LIN, session_id="tuesday")
+        nobodys = [
+            Record(collection="turns", id=name, kind="ok", scope=Scope(session=name))
+            for name in ("monday", "tuesday")
+        ]
+        await memory.store.apply([Add(nobodys)])
+        every = await memory.forget(session_id="monday", dry_run=True)
+        assert (every.users, every.named, every.removed["messages"]) == (2, (ANN, LIN), 2)
+        told = await memory.forget(user_id=LIN, session_id="monday", scrub=True)
+        assert (told.users, told.named, told.scrub) == (1, (), "done")
+        assert told.removed == {"log": 1, "messages": 1, "profile": 1}
+        assert b"owheresville" not in bytes_of(tmp_path)
+        assert b"quince" in bytes_of(tmp_path)
+        assert (await memory.forget(user_id=LIN, session_id="tuesday")).removed["turns"] == 1
+        assert [each.id for each in await memory.store.find(Query(collection="turns"))] == ["monday"]
+        assert len(await memory.get_all(user_id=ANN)) == 1
+
+
+def test_the_command_says_whose_a_session_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("OCTAVO_URL", f"sqlite:///{tmp_path}/a.db")
+
+    def run(*words, **more):
+        return CliRunner().invoke(octavo, [*words], **more)
+
+    for user in (LIN, ANN):
+        assert run("add", f"I am {user}.", "--user", user, "--session", "monday").exit_code == 0
+    asked = run("forget", "--session", "monday", input="n\n")
+    assert "that is of 2 users: “ann”, “lin”\n" in asked.stdout
+    assert "Erase all this of the session “monday”, of 2 users: “ann”, “lin”, for good?" in asked.stderr
+    assert "2 users" in run("forget", "--session", "monday", "--dry-run").stdout
+    both = run("forget", "--session", "monday", "--user", LIN, input="y\n")
+    assert "Erase all this of the user “lin” in session “monday” for good?" in both.stderr
+    assert run("list", "--user", LIN).stdout.startswith("no memory")
+    assert "ann" in run("list", "--user", ANN).stdout
 
 
 @pytest.mark.parametrize("kept", [False, True])

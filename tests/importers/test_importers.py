@@ -8,7 +8,7 @@ import pytest
 from import_cases import CASES
 from made import chatgpt_conversations
 
-from octavo import ConfigError, Memory, Query, Scope, open_store
+from octavo import AsyncMemory, ConfigError, Memory, Query, Scope, open_store
 from octavo.chat import ChatMemory
 from octavo.conversation import StoreChatMessageHistory
 from octavo.importers import FORMATS
@@ -464,3 +464,23 @@ async def test_into_every_store(kind, written, tmp_path, request):
             told = await bring(read, store, format_)
             assert told.added == told.read
             assert (await bring(read, store, format_)).added == 0
+
+
+async def test_an_id_that_comes_twice_is_told(tmp_path):
+    """Only one can be kept: what says the same is counted, what says something else is listed. Neither is already there."""
+    told = [("a", "Likes tea"), ("b", "Likes figs"), ("a", "Likes coffee"), ("b", "Likes figs")]
+    path = tmp_path / "mem0.json"
+    path.write_text(json.dumps([{"id": id_, "memory": text, "user_id": "lin"} for id_, text in told]))
+    seen = await preview(reader("mem0", path))
+    async with AsyncMemory("memory://") as memory:
+        moved = await bring(reader("mem0", path), memory.store, "run")
+        for each in (seen, moved):
+            assert [(one.position, one.reason.partition(":")[0]) for one in each.unreadable] == [
+                ("profile 'a'", "a repeated id")
+            ]
+            assert each.left_out == {"repeated with the same id and text": 1}
+            assert (each.bad, each.read) == (1, 4)
+        assert moved.added == 4
+        assert {fact.content for fact in await memory.get_all(user_id="lin")} == {"Likes tea", "Likes figs"}
+        again = await bring(reader("mem0", path), memory.store, "run")
+        assert (again.read, again.added, again.bad) == (4, 0, 1)

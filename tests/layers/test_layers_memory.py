@@ -14,6 +14,7 @@ from octavo import (
     InvalidQuery,
     NotFound,
     Query,
+    Record,
     Scope,
     StoreClosed,
     open_store,
@@ -413,3 +414,38 @@ async def test_the_log_of_a_rare_layer_is_looked_for_a_page_at_a_time(memory, cl
         assert [entry.memory_id for entry in second] == [rare.id]
         assert second.following is None
         assert await memory.logs(**whose, **asked) == second
+
+
+@pytest.mark.parametrize("marks", [(), ("mine",)])
+@pytest.mark.parametrize(("collection", "category"), [("profile", "preference"), ("episodes", "other")])
+async def test_a_record_written_by_hand_is_a_memory_like_others(memory, collection, category, marks):
+    """It says less than those that this face writes: it can be read, changed, undone, asked about at a time, and removed."""
+    by_hand = Record(
+        collection=collection, id="hand1", text="Likes rowing", created_at=START, seq=1, marks=marks,
+        scope=Scope(tenant=memory.tenant, user="hand"),
+    )  # fmt: skip
+    await memory.store.apply([Add([by_hand])])
+    listed = memory.profile if collection == "profile" else memory.events
+    [found] = await listed(user_id="hand")
+    assert (found.content, found.category, found.version) == ("Likes rowing", category, 1)
+    assert await memory.get("hand1") == found
+    changed = await memory.revise("hand1", content="Likes sailing")
+    assert (changed.version, changed.category) == (2, category)
+    back = await memory.undo((await memory.logs("hand1"))[0].id)
+    assert (back.after.content, (await memory.get("hand1")).version) == ("Likes rowing", 3)
+    assert [one.content for one in await listed(user_id="hand", as_of=changed.updated_at)] == [
+        "Likes sailing"
+    ]
+    assert [one.content for one in await listed(user_id="hand", as_of=START)] == ["Likes rowing"]
+    assert (await memory.forget("hand1")).content == "Likes rowing"
+    assert await listed(user_id="hand") == []
+
+
+async def test_two_changes_of_a_record_written_by_hand_are_one_after_the_other(memory):
+    by_hand = Record(
+        collection="profile", id="hand1", text="Likes rowing", scope=Scope(tenant=memory.tenant, user="hand")
+    )
+    await memory.store.apply([Add([by_hand])])
+    await asyncio.gather(*[memory.revise("hand1", content=f"Likes {number}") for number in range(5)])
+    assert (await memory.get("hand1")).version == 6
+    assert [entry.version for entry in await memory.logs("hand1")] == [6, 5, 4, 3, 2]

@@ -2,9 +2,10 @@
 
 import json
 
+import pytest
 from test_doors import ANN, FACES, LIN, QUESTION
 
-from octavo import Add, Memory, Record
+from octavo import Add, ConfigError, Memory, Record
 from octavo.chat import ChatMemory
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Remove, Scope
@@ -139,3 +140,17 @@ async def test_a_store_that_lists_no_names(memory, store, tenant):
     for one in (store, Plain()):
         assert (await PersonReach.of_user(one, LIN, tenant)).sessions == ["a"]
     del memory
+
+
+def test_the_store_is_not_written_over(tmp_path):
+    """Neither by the lines nor by the page; and the lines not by the page, however they are named."""
+    own = tmp_path / "octavo.db"
+    with Memory(f"sqlite:///{own}") as memory:
+        memory.add("I live in Berlin.", user_id=LIN)
+        for to, page in ((own, None), (tmp_path / "a.jsonl", f"{own}-wal")):
+            with pytest.raises(ConfigError, match="belongs to the store in"):
+                memory.export(to, user_id=LIN, page=page)
+        with pytest.raises(ConfigError, match="would be one file"):
+            memory.export(tmp_path / "a.jsonl", user_id=LIN, page=f"{tmp_path}/x/../a.jsonl")
+        assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == []
+        assert len(memory.get_all(user_id=LIN)) == 1

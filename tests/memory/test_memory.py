@@ -175,7 +175,9 @@ async def test_filters(memory):
     assert await memory.search("who is my dentist?", user_id="lin", until=hit.when.replace(year=2020)) == []
     assert await memory.search("who is my dentist?", user_id="lin", since=hit.when.replace(year=2090)) == []
     assert len(await memory.search("who is my dentist?", user_id="lin", limit=1)) == 1
-    assert await memory.search("who is my dentist?", user_id="lin", limit=0) == []
+    for nothing in ({"query": "", "limit": 10}, {"query": "who is my dentist?", "limit": 0}):
+        hits = await memory.search(**nothing, user_id="lin")
+        assert (hits, hits.probably_absent) == ([], False)
     with pytest.raises(InvalidQuery, match="unknown source 'mails'; known: facts"):
         await memory.search("x", sources=["mails"])
 
@@ -218,6 +220,18 @@ async def test_a_limit_is_a_number(memory, limit):
     for look in (partial(memory.search, "tea"), memory.get_all):
         with pytest.raises(InvalidQuery, match="limit must be a number, 0 or more; got"):
             await look(user_id="lin", limit=limit)
+
+
+async def test_a_span_ends_after_it_begins(memory):
+    early, late = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2)  # noqa: DTZ001 - local time is taken too
+    for look in (
+        partial(memory.search, "tea"),
+        memory.layers.events,
+        partial(memory.layers.logs),
+    ):
+        assert not await look(user_id="lin", since=early, until=late)
+        with pytest.raises(InvalidQuery, match=r"since \(2026-03-0.* is later than until \(2026-03-01"):
+            await look(user_id="lin", since=late, until=early)
 
 
 async def test_a_page_goes_on_after_a_cursor(memory):

@@ -1,5 +1,6 @@
 """Errors worth reading: which host, which path and why, what was wanted, and how many in good English."""
 
+import os
 import subprocess
 from contextlib import suppress
 
@@ -120,6 +121,15 @@ async def test_what_may_only_be_read_is_written_to_again_once_it_may(store, tmp_
         assert len(await reader.find(Query(collection="messages"))) == 2
         await reader.apply([Add([Record(collection="messages", text="z")])])
         assert len(await reader.find(Query(collection="messages"))) == 3
+
+
+async def test_a_file_that_may_not_be_read_is_said_to_be_one(tmp_path, monkeypatch):
+    """Root may read any file, so that the system is not asked here."""
+    path = tmp_path / "octavo.db"
+    await write(f"sqlite:///{path}")
+    monkeypatch.setattr(disk_files.os, "access", lambda _, mode: mode != os.R_OK)
+    assert disk_files.write_obstacle(str(path)) == "this account may not read it"
+    assert disk_files.write_obstacle(str(tmp_path / "new.db")) == ""
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["deleted", "replaced"])

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from moving import BORN, KINDS, Plain, Watched, contents, sample
 
-from octavo import Add, ConfigError, Query, Record, Remove, Scope, StoreUnavailable
+from octavo import Add, ConfigError, Query, Record, Remove, Scope, StoreUnavailable, open_store
 from octavo.kernel.shapes import SHAPES
 from octavo.transfer import copy, copying
 
@@ -174,3 +174,14 @@ async def test_progress_ends_at_the_total(make, full):
     await copy(full, await make("memory"), batch=10, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (300, 300)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_store_is_not_copied_into_itself(make, kind):
+    store = await make(kind)
+    with pytest.raises(ConfigError, match="the source and the target are one store"):
+        await copy(store, store)
+    if kind != "memory":
+        opened = open_store(f"sqlite:///{store.path}" if kind == "sqlite" else f"file://{store.path}")
+        with pytest.raises(ConfigError, match="the source and the target are one store"):
+            await copy(store, opened)

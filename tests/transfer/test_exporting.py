@@ -3,11 +3,12 @@
 import gzip
 import json
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from moving import BORN, KINDS, Unreadable, Watched, contents
+from moving import BORN, KINDS, Unreadable, Watched, contents, sample
 
-from octavo import Add, ConfigError, Record, StoreUnavailable
+from octavo import Add, ConfigError, Record, StoreUnavailable, open_store
 from octavo.transfer import export, import_
 
 
@@ -94,3 +95,25 @@ async def test_two_exports_into_one_file_do_not_mix(make, full, tmp_path):
 
     await export(Rival(full), path)
     assert path.read_bytes() == await contents(full)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        *[("sqlite:///own.db", f"own.db{end}") for end in ("", "-wal", "-shm")],
+        ("sqlite:///own.db.part", "own.db"),
+        ("sqlite:///own.db", "linked"),
+        ("file://folder", "folder/export.jsonl"),
+        ("file://folder", "folder/.octavo/export.jsonl"),
+    ],
+)
+async def test_a_store_is_never_written_over_by_its_own_export(tmp_path, monkeypatch, url, name):
+    monkeypatch.chdir(tmp_path)
+    async with open_store(url) as store:
+        await store.apply([Add(sample(20))])
+        before = await contents(store)
+        Path("linked").symlink_to("own.db")
+        for file in (Path(name), str(tmp_path / name)):
+            with pytest.raises(ConfigError, match="belongs to the store in"):
+                await export(store, file)
+        assert await contents(store) == before

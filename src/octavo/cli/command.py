@@ -48,6 +48,25 @@ def format_json(value: Any) -> str:
     return escape_json_controls(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+@contextmanager
+def writing_stdout() -> Iterator[None]:
+    """Let an error of stdout say that it is stdout's; one that is closed would swallow everything."""
+    if sys.stdout is None:
+        raise OSError("stdout is closed")
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.strerror and not isinstance(error, BrokenPipeError):
+            error.filename = "stdout"
+        raise
+
+
+def echo(line: str) -> None:
+    """Print a result."""
+    with writing_stdout():
+        click.echo(line)
+
+
 def _fit_output(as_json: bool) -> None:
     """Let stdout take any text: what its encoding lacks is escaped, and JSON is UTF-8 wherever programs read it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -82,8 +101,12 @@ class CommandCall:
 
     def say(self, line: str, *, err: bool = False) -> None:
         """Print a result for people, in one line: stored text in it is shown and never steers the terminal."""
-        if not (self.json or self.quiet):
-            click.echo(escape_controls(line), err=err)
+        if self.json or self.quiet:
+            return
+        if err:
+            click.echo(escape_controls(line), err=True)
+        else:
+            echo(escape_controls(line))
 
     def say_lines(self, text: str) -> None:
         """Print a text of several lines, each as `say` does."""
@@ -104,7 +127,7 @@ class CommandCall:
     def document(self, *, ok: bool = True, **values: Any) -> int:
         """Print the result for programs, and return the exit status: 0 when all is well, else 1."""
         if self.json:
-            click.echo(format_json({"ok": ok, "command": self.command, **values}))
+            echo(format_json({"ok": ok, "command": self.command, **values}))
         return 0 if ok else 1
 
     def fail(self, error: BaseException) -> None:
@@ -122,7 +145,8 @@ class CommandCall:
         sentence = self.mask(" ".join(told.split()) or type(error).__name__)
         click.echo(escape_controls(f"octavo: {sentence}"), err=True)
         if self.json:
-            click.echo(format_json({"ok": False, "error": sentence, "kind": type(error).__name__}))
+            with suppress(OSError):  # it may be what went wrong
+                echo(format_json({"ok": False, "error": sentence, "kind": type(error).__name__}))
 
     def mask(self, text: str) -> str:
         """The text without passwords."""
@@ -235,8 +259,11 @@ class CommandCall:
         if state is None:
             self.note(f"no folder for the state of this {noun} (see --state); interrupted, it starts over")
             return None
-        if restart:
-            state.unlink(missing_ok=True)
+        if restart and state.exists():
+            from octavo.transfer.copying import check_state  # most commands move nothing
+
+            check_state(state)
+            state.unlink()
         if state.exists():
             self.note(f"continuing an interrupted {noun}; --restart begins again")
         return state
@@ -315,7 +342,16 @@ def parse_time(
         with suppress(ConfigError, OverflowError):
             return subtract_age(parse_age(spelled), now()) if ages == "ago" else now() + parse_age(spelled)
     also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
-    raise ConfigError(f"{named} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
+    day = f"{now().year + (ages != 'ago')}-01-31"  # an end is ahead
+    raise ConfigError(f"{named} {spelled!r} is no time; try {day}, {day}T12:00:00+08:00{also}")
+
+
+def parse_span(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+    """What --since and --until give; ConfigError for a beginning after the end, in which nothing can be."""
+    begin, end = parse_time("--since", since, ages="ago"), parse_time("--until", until, ages="ago")
+    if begin is not None and end is not None and begin > end:
+        raise ConfigError(f"--since {since!r} is later than --until {until!r}: nothing is in between")
+    return begin, end
 
 
 def _default_state(*names: object) -> Path | None:

@@ -1,5 +1,7 @@
 """The command `octavo`: which commands it has, and in which module each is; one is imported when it is called."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -38,12 +40,38 @@ _COMMANDS = MappingProxyType({
 })  # fmt: skip
 
 
+_WORDS = "octavo.words"  # in click's context: what the command was called with
+
+
 class _InOrder(click.Group):
     """Lists its commands in the order in which they were added: first those that everybody needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(self.commands)
+
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **extra: Any) -> click.Context:
+        with _telling_programs(words := list(args)):
+            context = super().make_context(info_name, args, *more, **extra)
+            context.meta[_WORDS] = words
+            return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _telling_programs(ctx.meta[_WORDS]):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _telling_programs(words: list[str]) -> Iterator[None]:
+    """With `--json`, let stdout have its document also where a command was not called as it can be."""
+    try:
+        yield
+    except click.UsageError as error:
+        if "--json" in words:
+            from octavo.cli.command import echo, format_json  # lists need none of it
+
+            echo(format_json({"ok": False, "error": error.format_message(), "kind": "UsageError"}))
+        raise
 
 
 class _NotImported(click.Command):

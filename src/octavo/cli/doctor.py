@@ -33,10 +33,9 @@ _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshCompl
 
 
 @root.command("doctor")
-@option.store_argument
+@option.store_or_argument
 @click.option("--probe/--no-probe", help="Whether to write, read and remove a few records. [default: not]")
 @option.flag("--strict", "Fail (status 1) when there is a warning.")
-@option.configured
 @as_command
 async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
     """Say what a store is and what is dangerous about it.

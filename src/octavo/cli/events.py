@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize
+from octavo.cli.command import CommandCall, as_command, check_exists, echo, parse_span, pluralize
 from octavo.cli.commands import root
 from octavo.cli.tables import cut, pad, width
 from octavo.cli.transfer import moved_text
@@ -48,7 +48,7 @@ _when = option.combine(
         "Only events of this type, such as user_message.",
         type=click.Choice([*EventType], case_sensitive=False),
     ),
-    option.text("--since", "WHEN", "Only events from then on: 2026-03-01T12:00, or 2h for two hours ago."),
+    option.text("--since", "WHEN", f"Only events from then on: {option.AGO}."),
     option.text("--until", "WHEN", "Only events before then."),
 )
 
@@ -131,7 +131,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
 @events.command("search")
 @click.argument("query")
 @_which
-@option.limit(10)
+@option.limit(10, least=1)
 @option.flag("--words", "Only as whole words: quick, however many events there are.")
 @option.flag("--everyone", "The events of everyone, in place of --agent or --session.")
 @as_command
@@ -253,7 +253,7 @@ class _Rows:
         """Print these events."""
         if self._call.json:
             for event in events:
-                click.echo(escape_json_controls(event.to_json()))
+                echo(escape_json_controls(event.to_json()))
             return
         rows = [
             [escape_controls(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
@@ -266,7 +266,7 @@ class _Rows:
             at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
             cells = [at, *(pad(text, columns) for text, columns in zip(row, self._widths, strict=True))]
             line = escape_controls("  ".join([*cells, spell(event.data)]))
-            room = shutil.get_terminal_size().columns if sys.stdout.isatty() else width(line)
+            room = shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else width(line)
             self._call.say(cut(line, room))
 
 
@@ -308,8 +308,7 @@ def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
 
 
 def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
-    since = parse_time("--since", asked.get("since"), ages="ago")
-    return since, parse_time("--until", asked.get("until"), ages="ago")
+    return parse_span(asked.get("since"), asked.get("until"))
 
 
 def _owner(asked: dict[str, Any]) -> dict[str, Any]:

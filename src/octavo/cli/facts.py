@@ -75,7 +75,7 @@ def _note_more(call: CommandCall, more: bool) -> None:
 
 
 def _say_facts(call: CommandCall, facts: Sequence[Fact]) -> None:
-    header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
+    header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL", "OWNER", "ID"]
     rows = [
         [
             *(fact.content, fact.layer, fact.category, fact.topic or "-", column_time(fact.updated_at)),
@@ -230,9 +230,12 @@ async def history_command(
     async with open_memory(call) as memory:
         asked: dict[str, Any] = {**named, "memory_layer": layer, "action": action, "limit": limit + 1}
         found = await memory.layers.logs(id_, **asked)
-    if id_ is not None and not found and layer is None and action is None:
-        of = "".join(f" of {name}" for name in named.values())
-        raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
+        if id_ is not None and not found and layer is None and action is None:
+            if not named:
+                await memory.history(id_)  # NotFound when there never was one
+            else:
+                of = "".join(f" of {name}" for name in named.values())
+                raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
     entries, more = found[:limit], len(found) > limit
     _say_history(call, entries)
     _note_more(call, more)
@@ -255,9 +258,7 @@ def _say_history(call: CommandCall, entries: Sequence[LogEntry]) -> None:
 @option.text(
     "--add", "ID", "All that the message ID made, and itself; may be given several times.", multiple=True
 )
-@option.text(
-    "--since", "WHEN", "All that was changed from then on: 2026-03-01T12:00, or 2h for two hours ago."
-)
+@option.text("--since", "WHEN", f"All that was changed from then on: {option.AGO}.")
 @option.text("--undo", "ID", "All that an earlier undo of --add, --since or --undo took back.")
 @option.owner
 @option.flag("--dry-run", "Only say what would be taken back.")

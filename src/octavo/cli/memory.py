@@ -11,7 +11,7 @@ import msgspec
 from octavo import erasing
 from octavo.assemble import queue_folder
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_span, parse_time, pluralize
 from octavo.cli.commands import root
 from octavo.cli.tables import TEXT, WHEN, column_time, figures, owner_text, quote, to_line
 from octavo.config import local_path
@@ -46,7 +46,9 @@ _OF_ONE = ("layer", "category", *_ENDS, "reason")
 @option.category(f"What it is about: {', '.join(option.CATEGORY_NAMES)}. [default: by the rules]")
 @option.flag("--permanent", "Keep it for ever; in the profile that is so anyway.")
 @option.text("--ttl", "AGE", "Keep it so long: 7d, 12h, 30m, 90s.")
-@option.text("--expires", "WHEN", "Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
+@option.text(
+    "--expires", "WHEN", "Keep it until then: 2027-03-01, which is local time, or 2027-03-01T12:00:00+08:00."
+)
 @option.reason
 @option.where
 @as_command
@@ -92,6 +94,8 @@ async def add_command(
 
 
 def _read_stdin() -> str:
+    if sys.stdin is None:
+        raise ConfigError("stdin is closed; give the text itself, or send it through a pipe")
     told = sys.stdin.buffer.read(MAX_RECORD_BYTES + 1)
     if len(told) > MAX_RECORD_BYTES:
         raise ConfigError(f"stdin holds more than {MAX_RECORD_BYTES:,} bytes; add it in parts")
@@ -102,17 +106,17 @@ def _read_stdin() -> str:
 
 
 @root.command("search")
-@click.argument("question")
+@option.question
 @option.owner
 @option.session
 @option.text(
     "--source sources", "NAMES", f"Only these, of {', '.join(SOURCES)}. [default: all]", multiple=True
 )
 @option.layer("Only facts of this layer.")
-@option.text("--since", "WHEN", "Only from then on: 2026-03-01T12:00, or 2h for two hours ago.")
+@option.text("--since", "WHEN", f"Only from then on: {option.AGO}.")
 @option.text("--until", "WHEN", "Only before then.")
 @option.text("--metadata", "JSON", 'Only what has this metadata, such as {"from": "mail"}.')
-@option.limit(10)
+@option.limit(10, least=1)
 @option.flag("--everyone", "What is kept of everyone, in place of --user, --agent or --session.")
 @option.as_of
 @option.where
@@ -139,9 +143,10 @@ async def search_command(
     chosen = [name.strip() for names in sources for name in names.split(",")] or None
     if layer is not None and chosen not in (None, ["facts"]):
         raise ConfigError("only facts have a layer; give --layer or --source, not both")
+    since, until = parse_span(given["since"], given["until"])
     filters: dict[str, Any] = {
-        "since": parse_time("--since", given["since"], ages="ago"),
-        "until": parse_time("--until", given["until"], ages="ago"),
+        "since": since,
+        "until": until,
         "metadata": parse_metadata(given["metadata"]),
     }
     as_of = parse_time("--as-of", given["as_of"], ages="ago")
@@ -186,13 +191,13 @@ def _say_hits(call: CommandCall, hits: Hits) -> None:
         call.note(call.mask(note))
     absent = "memory probably holds no answer"
     if not hits:
-        call.note(f"nothing was found: {absent}")
+        call.note(f"nothing was found: {absent}" if hits.probably_absent else "nothing was found")
     elif hits.probably_absent:
         call.note(f"{absent}; this is the nearest there is")
 
 
 @root.command("context")
-@click.argument("question")
+@option.question
 @option.owner
 @option.text("--session session_id", "NAME", "The conversation whose summary and last turns are part of it.")
 @option.number("--max-tokens", "No more tokens than these.", 0, default=1000)
@@ -229,8 +234,12 @@ async def context_command(
 
 @root.command("forget")
 @option.text("--user user_id", "NAME", "All that is this user's.")
-@option.text("--session session_id", "NAME", "All that was said, done or learnt in this conversation.")
-@option.text("--agent agent_id", "NAME", "All that names this agent.")
+@option.text(
+    "--session session_id",
+    "NAME",
+    "All that was said, done or learnt in this conversation, by every user; with --user, by that one.",
+)
+@option.text("--agent agent_id", "NAME", "All that names this agent, of every user.")
 @option.text("--memory memory_id", "ID", "This memory, its history and the texts it was made from.")
 @option.flag("--dry-run", "Only count what would go.")
 @option.flag("--keep-rejected", "Keep the digests of what was rejected, so that it stays rejected.")
@@ -253,11 +262,11 @@ async def forget_command(
     \b
     Example: octavo forget --user lin --dry-run
     """
-    whose: dict[str, Any] = {part: name for part, name in named.items() if name is not None}
+    whose: dict[str, Any] = {part: named[part] for part in (*_WHOSE, "memory_id") if named[part] is not None}
     scrub_alone = scrub and not whose and not dry_run
-    if len(whose) != 1 and not scrub_alone:
+    if len(whose) != 1 and {*whose} != {"user_id", "session_id"} and not scrub_alone:
         raise ConfigError(
-            "whose data is to go? give one of --user, --session, --agent and --memory; or --scrub alone"
+            "whose data is to go? give one of --user, --session, --agent and --memory, or --user and --session; or --scrub alone"
         )
     scrubs = local_path(call.settings.database.dsn) is not None if scrub is None else scrub
     async with open_memory(call) as memory:
@@ -268,17 +277,28 @@ async def forget_command(
         counted = await memory.forget(**asked, dry_run=True)
         rows = [(where, f"{count:,}") for where, count in counted.removed.items()]
         call.say_lines(figures([("WHERE", "HOW MANY"), *rows]) if rows else "nothing of that is kept")
+        users = _tell_users(counted) if "user_id" not in whose else ""
+        if users:
+            call.say(f"that is of {users}")
         if dry_run:
             return call.document(certificate=counted)
         if not yes and (rows or call.json):  # a program must say --yes, whatever is there
-            [name] = whose.values()
-            call.confirm(f"Erase all this of {quote(name)} for good?")
+            whom = " in ".join(f"{part.removesuffix('_id')} {quote(name)}" for part, name in whose.items())
+            of = f", of {users}," if users else ""
+            call.confirm(f"Erase all this of the {whom}{of} for good?")
         certificate = await memory.forget(**asked)
         if scrubs:
             done = await _scrub(call, memory, beside)
             certificate = next(each for each in done if each.id == certificate.id)
     _say_erased(call, certificate)
     return call.document(ok=certificate.scrub != "found", certificate=certificate)
+
+
+def _tell_users(counted: Certificate) -> str:
+    """Whose it is that would go: how many users, and the first of them by name."""
+    more = ", …" if counted.users > len(counted.named) else ""
+    names = ", ".join(map(quote, counted.named))
+    return f"{pluralize(counted.users, 'user')}: {names}{more}" if counted.users else ""
 
 
 def _parts_beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:

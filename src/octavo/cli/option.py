@@ -54,16 +54,27 @@ def number(names: str, help_: str, least: int, most: int | None = None, **more: 
     return text(names, "N", help_, type=click.IntRange(least, most), **more)
 
 
-def limit(default: int, help_: str = "No more than these.") -> Callable[[F], F]:
+def limit(default: int, help_: str = "No more than these.", least: int = 0) -> Callable[[F], F]:
     """`--limit`, how many at most."""
-    return number("--limit -n", help_, 0, default=default)
+    return number("--limit -n", help_, least, default=default)
+
+
+def _check_asked(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("it is empty; ask something", context, parameter)
+    return value
 
 
 def _overrides(setting: str) -> dict[str, Any]:
     def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         if value is not None:
             name = parameter.opts[0] if isinstance(parameter, click.Option) else "URL"
-            context.meta.setdefault(OVERRIDES, {})[setting] = (name, value)
+            given = context.meta.setdefault(OVERRIDES, {})
+            if setting in given:
+                raise click.UsageError(
+                    f"{given[setting][0]} and {name} name the same thing; give one of them"
+                )
+            given[setting] = (name, value)
 
     return {"callback": note, "expose_value": False}
 
@@ -80,7 +91,9 @@ configured = combine(
     flag("--verbose", "Say which settings are not defaults, and what decided."),
 )
 store = combine(configured, text("--store url", "URL", f"The store. {STORE_DEFAULT}", setting="database.dsn"))
-store_argument = combine(click.argument("url", required=False, **_overrides("database.dsn")))
+store_or_argument = combine(
+    click.argument("named", metavar="[URL]", required=False, **_overrides("database.dsn")), store
+)
 where = combine(
     store, text("--tenant", "NAME", "Of this tenant. [default: as configured]", setting="service.tenant")
 )
@@ -102,13 +115,16 @@ printing = combine(
 
 # --- of memories
 
+question = click.argument("question", callback=_check_asked)
 owner = combine(
     text("--user user_id", "NAME", f"Whose memory it is. [default: {DEFAULT_USER}, unless --agent is given]"),
     text("--agent agent_id", "NAME", "The agent's own memory; with --user, the user's with this agent."),
 )
 session = text("--session session_id", "NAME", "Only of this conversation. [default: of all]")
 reason = text("--reason", "TEXT", "Why, for the history.")
-as_of = text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
+#: How a moment of the past is said.
+AGO = "2026-03-01T12:00, which is local time, or 2h for two hours ago"
+as_of = text("--as-of", "WHEN", f"What was known then: {AGO}.")
 
 
 def layer(help_: str) -> Callable[[F], F]:

@@ -33,7 +33,7 @@ _DONE |= {"unlinked": "file removed", "pending": "pending"}
 
 
 @root.command("reindex")
-@option.store_argument
+@option.store_or_argument
 @option.flag("--verify", "Change nothing; name every difference and fail (status 1) if there is one.")
 @option.collections(
     "Only this collection; may be given several times. [default: all that have an index]", _COLLECTIONS
@@ -43,7 +43,6 @@ _DONE |= {"unlinked": "file removed", "pending": "pending"}
 @option.text("--vectors", "URL", "The index of vectors, such as sqlite:///octavo.db; needs --embedder.")
 @option.text("--embedder", "SPEC", "The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5.")
 @option.text("--forget", "SPACE", "Remove the vectors of a model that is no longer used.", multiple=True)
-@option.configured
 @as_command
 async def reindex_command(
     call: CommandCall,
@@ -119,7 +118,7 @@ async def _open_vectors(
     if vectors is not None:
         model, collections = open_embedder(embedder), COLLECTIONS
     elif settings.vector.enabled:
-        model = open_configured_embedder(settings, settings.vector.embedder)
+        model = open_configured_embedder(settings)
         collections = settings.vector.collections
     else:
         yield None

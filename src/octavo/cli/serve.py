@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, parse_time
+from octavo.cli.command import CommandCall, as_command, check_exists, echo, parse_time
 from octavo.cli.commands import root
 from octavo.cli.memory import open_memory
 from octavo.cli.tables import time_text
@@ -136,7 +136,11 @@ def keys() -> None:
 @option.choice("--access", ACCESS, "What it may do; each includes those before it.", default="read")
 @option.text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
 @option.text("--user", "NAME", "The only user whose memory it opens. [default: every user of the tenant]")
-@option.text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
+@option.text(
+    "--expires",
+    "WHEN",
+    "When it ends: 90d, or 2027-03-01, which is local time. [default: when it is revoked]",
+)
 @option.store
 @as_command
 async def create_command(
@@ -155,7 +159,7 @@ async def create_command(
     async with _open_keys(call, make=True) as held:
         created = await held.create(name, access=access, tenant=tenant, user=user, expires=ends)
     if call.quiet and not call.json:
-        click.echo(created.key)
+        echo(created.key)
     call.say(created.key)
     where = mask_url(call.settings.database.dsn)
     call.note(f"key {created.info.id} for {name!r}, kept in {where}; keep it safe, it is not shown again")

@@ -8,7 +8,7 @@ from octavo.kernel.text import escape_controls
 
 #: The column whose cells are cut first; ids, in the last one, never are.
 TEXT = "TEXT"
-WHEN = "WHEN (UTC)"
+WHEN = "WHEN"
 _LEAST_TEXT = 32  # columns of a text, however narrow the terminal is: the row then takes a second line
 _MOST_OTHER = 40  # columns of any other cell on a terminal
 _WIDEST = 80  # columns up to which cells are padded: one long text does not move the ids of all rows
@@ -88,13 +88,13 @@ def quote(text: str) -> str:
 
 
 def time_text(at: datetime | None) -> str:
-    """A time as it is shown; nothing for none."""
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    """A time as it is shown, in local time with its offset; nothing for none."""
+    return "" if at is None else at.astimezone().isoformat(" ", "seconds")
 
 
 def column_time(at: datetime) -> str:
-    """A time in a column whose header says that it is UTC."""
-    return f"{at:%Y-%m-%d %H:%M}"
+    """A time in a column: local time, as an option reads it."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
 def owner_text(user_id: str | None = None, agent_id: str | None = None, session_id: str | None = None) -> str:

@@ -9,19 +9,21 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, as_command, check_exists, pluralize
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, writing_stdout
 from octavo.cli.commands import root
-from octavo.cli.tables import figures
-from octavo.errors import ConfigError, OctavoError
+from octavo.cli.tables import figures, quote
+from octavo.errors import ConfigError, NotFound, OctavoError
 from octavo.importers import FORMATS
 from octavo.kernel.codec import MAX_NAME_BYTES, is_name
 from octavo.kernel.model import Scope
+from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import spell
 from octavo.layers.values import DEFAULT_USER
-from octavo.memory.exporting import PersonReach, write_page
+from octavo.memory.exporting import PersonReach, check_page, write_page
 from octavo.stores import open_store
 from octavo.transfer import BadLine, BadLineError, Moved, copy, export, import_
+from octavo.transfer.copying import CopiedRecords, refuse_own_file
 from octavo.util.disk import open_file
 from octavo.util.secrets import mask_url
 
@@ -63,12 +65,16 @@ async def copy_command(call: CommandCall, source: str, target: str | None, **giv
     """
     check_exists(source)
     target = _store(call, target)
+    if source == target:
+        raise ConfigError(f"the source and the target are one store, {mask_url(source)}; name two")
     arguments = _arguments(call, given, source, target)
     with call.progress("copied") as progress:
-        async with open_store(source) as old, open_store(target) as new:
-            if arguments["scope"] is None:
-                call.warn_of_tenants(old)
-            moved = await copy(old, new, progress=progress, **arguments)
+        async with open_store(source) as old:
+            await _check_there(old, arguments)  # before a target is made
+            async with open_store(target) as new:
+                if arguments["scope"] is None:
+                    call.warn_of_tenants(old)
+                moved = await copy(old, new, progress=progress, **arguments)
     return _tell(call, "copied", moved, source=mask_url(source), target=mask_url(target))
 
 
@@ -127,10 +133,15 @@ async def export_command(
             if person:
                 reach = await PersonReach.of_user(opened, given["user"], given["tenant"] or "")
                 arguments |= {"reach": reach, "resume": None}
+            await _check_there(opened, arguments)
+            check_page(opened, to, page)
             if person and page is not None:
                 await write_page(opened, reach, page)
-            out = sys.stdout.buffer if to == "-" else to
-            moved = await export(opened, out, progress=progress, **arguments)
+            if to == "-":
+                with writing_stdout():
+                    moved = await export(opened, sys.stdout.buffer, progress=progress, **arguments)
+            else:
+                moved = await export(opened, to, progress=progress, **arguments)
     return _tell(call, "exported", moved, source=mask_url(store), file=to)
 
 
@@ -179,10 +190,11 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
         f"--{name.replace('_', '-')}" for name in ("dry_run", "tenant", "user", "session") if given[name]
     ]:
         raise ConfigError(f"{unused[0]} needs --from: an export says itself whose its records are")
-    if file == "-" and sys.stdin.isatty():
-        raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
-    _check_file(file)
+    if file == "-" and (sys.stdin is None or sys.stdin.isatty()):
+        state = "closed" if sys.stdin is None else "a terminal"
+        raise ConfigError(f"stdin is {state}; name a FILE or send an export through a pipe")
     set_aside = Path(given["set_aside"] or ("octavo-import.bad" if file == "-" else f"{file}.bad"))
+    _check_file(file, set_aside)
     first: list[dict[str, Any]] = []  # of the bad lines
     written = False
 
@@ -201,6 +213,7 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
     arguments = _arguments(call, given, file, store)
     with call.progress("imported") as progress:
         async with open_store(store) as opened:
+            refuse_own_file(opened, set_aside)
             try:
                 moved = await import_(
                     sys.stdin.buffer if file == "-" else file,
@@ -218,11 +231,13 @@ async def _import_export(call: CommandCall, file: str, store: str, given: dict[s
     return _tell(call, "imported", moved, file=file, target=mask_url(store), **more)
 
 
-def _check_file(file: str) -> None:
-    """Refuse what no export can be."""
+def _check_file(file: str, set_aside: Path) -> None:
+    """Refuse what no export can be, and to read what is written meanwhile."""
     if file != "-" and (not Path(file).exists() or Path(file).is_dir()):
         wrong = "is a folder; --from says what it holds" if Path(file).is_dir() else "does not exist"
         raise ConfigError(f"{file!r} {wrong}")
+    if file != "-" and set_aside.exists() and set_aside.samefile(file):
+        raise ConfigError(f"{set_aside} is the file that is read; name another by --set-aside")
 
 
 def _store(call: CommandCall, url: str | None) -> str:
@@ -247,6 +262,18 @@ def _arguments(call: CommandCall, given: dict[str, Any], source: str, target: st
         names = [mask_url(source), mask_url(target)], msgspec.to_builtins(told)
         state = call.state_file(given["state"], given["restart"], call.command, *names)
     return {**told, "resume": state, "batch": given["batch"]}
+
+
+async def _check_there(store: Store, told: dict[str, Any]) -> None:
+    """NotFound if there is nothing of whoever is named."""
+    if (scope := told["scope"]) is None:
+        return
+    reach = told.get("reach") or await CopiedRecords.of(store, told["collections"], scope)
+    for query in reach.queries():
+        if await store.find(msgspec.structs.replace(query, newest_first=True, limit=1)):
+            return
+    named = " and ".join(f"{name} {quote(of)}" for name in _OWNERS if (of := getattr(scope, name)))
+    raise NotFound(f"nothing is kept of {named or 'the tenant without a name'}")
 
 
 def moved_text(done: str, moved: Any, thing: str = "record") -> str:

@@ -90,7 +90,9 @@ def resolve_settings(
     try:
         settings = Settings(**{name: kind(**values[name]) for name, kind in SECTIONS.items()})  # type: ignore[arg-type]
     except ConfigError as error:
-        raise ConfigError(str(error) if path is None else f"{path}: {error}") from None
+        # A section begins with the setting that it refuses.
+        origin = origins.get(str(error).partition(" ")[0]) or path
+        raise ConfigError(str(error) if origin is None else f"{origin}: {error}") from None
     return Resolved(settings, origins)
 
 

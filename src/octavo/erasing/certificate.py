@@ -190,6 +190,8 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     erased_at: datetime | None = None
     dry_run: bool = False
     removed: dict[str, int] = {}  # by where it was; of a dry run, what would be
+    users: int = 0  # whose it was
+    named: tuple[str, ...] = ()  # of a dry run, the first of them
     digests: int = 0  # pieces of erased texts that a scrub looks for
     scrub: Literal["pending", "done", "found"] = "pending"
     scrubbed_at: datetime | None = None

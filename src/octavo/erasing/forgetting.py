@@ -23,6 +23,7 @@ from octavo.vectors.base import remove_version
 from octavo.wraps.vectors.waiting import keys_in, markers, markers_query, remove_markers
 
 _AT_ONCE = 1000
+_NAMED = 5  # users by whom a dry run says whose it is
 _NO_KEY = bytes(32)  # of a dry run, which makes and keeps nothing
 _ROUNDS = 3  # others may write meanwhile, or bring what they had queued
 _PATIENCE_SECONDS = 5.0  # for other processes to bring what they have queued
@@ -70,6 +71,7 @@ class _Erasure:
         self._removed: Counter[str] = Counter()
         self._digests: set[int] = set()
         self._keys: dict[EntryKey, None] = {}
+        self._users: set[str] = set()
 
     async def look(self) -> None:
         """Find what is there now, and make the digests of it."""
@@ -79,6 +81,7 @@ class _Erasure:
             said = [record for record in page if record.collection not in ("vectors", "pending")]
             self._digests |= await asyncio.to_thread(self._make_digests, said)  # a second for a long text
             self._keys.update(dict.fromkeys(map(EntryKey.of, said)))
+            self._users.update(record.scope.user for record in page if record.scope.user)
         await self._erase_documents(dry_run=True)
 
     def _make_digests(self, records: Iterable[Record]) -> set[int]:
@@ -91,14 +94,16 @@ class _Erasure:
         waiting_ops, dead_ops = await asyncio.to_thread(self.parts.read_queued)
         self._removed["queued writes"] += sum(self._drop_owned(ops) != ops for ops in waiting_ops)
         self._removed["dead letters"] += sum(self._drop_owned(ops) != ops for ops in dead_ops)
-        return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", digests=0)
+        named = tuple(sorted(self._users)[:_NAMED])
+        return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", named=named)
 
     def _certificate(self) -> Certificate:
         subject, removed = self.subject, {where: n for where, n in self._removed.items() if n}
-        name = self.digester.name(subject.tenant, subject.part, subject.name)
+        parts = (subject.tenant, subject.part, subject.name, *([subject.user] if subject.user else []))
+        name = self.digester.name(*parts)
         return Certificate(
             id=new_id("ers_"), what=subject.part, subject=name, tenant=subject.tenant, asked_at=now(),
-            removed=dict(sorted(removed.items())),
+            removed=dict(sorted(removed.items())), users=len(self._users),
         )  # fmt: skip
 
     async def erase(self) -> Certificate:
@@ -196,8 +201,7 @@ class _Erasure:
             self._removed["vector markers"] += 1
 
     def _owns(self, key: EntryKey) -> bool:
-        owner = getattr(key.scope, self.subject.part, None) == self.subject.name
-        return owner or key in self._keys
+        return self.subject.owns(key.scope) or key in self._keys
 
     async def _find_markers(self) -> list[Record]:
         found = await self.parts.store.find(markers_query(self.subject.tenant))

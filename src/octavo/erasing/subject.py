@@ -26,23 +26,30 @@ _PAGE, _PAGE_BYTES = 500, 4 * 2**20
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose data is meant: a user, a session, an agent, or one memory with its sources."""
+    """Whose data is meant: a user, a session, an agent, or one memory with its sources; or one user's part of a session."""
 
     part: Part
     name: str
     tenant: str = ""
+    user: str | None = None  # only of a session: whose part of it
 
     @classmethod
     def of(cls, tenant: str = "", **named: str | None) -> "Subject":
-        """The one that is named: `Subject.of(user_id="lin")`; none, or two, is InvalidQuery."""
+        """The one that is named: `Subject.of(user_id="lin")`; InvalidQuery for none, or for two but a user and a session."""
+        user = named.pop("user_id", None) if named.get("user_id") and named.get("session_id") else None
         given = [(word, name) for word, name in named.items() if name is not None]
         if len(given) != 1 or not isinstance(given[0][1], str) or not given[0][1]:
             told = ", ".join(f"{word}={name!r}" for word, name in given) or "nobody"
             raise InvalidQuery(
-                f"whose data is to go? name one of user_id, session_id, agent_id and memory_id; got {told}"
+                f"whose data is to go? name one of user_id, session_id, agent_id and memory_id, or a user and a session; "
+                f"got {told}"
             )
         part: Any = given[0][0].removesuffix("_id")
-        return cls(part=part, name=given[0][1], tenant=tenant)
+        return cls(part=part, name=given[0][1], tenant=tenant, user=user)
+
+    def owns(self, scope: Scope) -> bool:
+        """Whether a scope names it."""
+        return getattr(scope, self.part, None) == self.name and self.user in (None, scope.user)
 
     @property
     def document(self) -> str:
@@ -94,8 +101,9 @@ class Belongings:
             self.queries += [query for query in nobodys if (await store.tally(query)).total]
 
     async def _add_session(self, store: Store) -> None:
-        name = self.subject.name
-        learnt = [Query(collection=each, scope=self.scope(), where={"session_id": name}) for each in _FACTS]
+        name, user = self.subject.name, self.subject.user
+        whose = self.scope(user=user)
+        learnt = [Query(collection=each, scope=whose, where={"session_id": name}) for each in _FACTS]
         for query in learnt:
             self.queries += [
                 self._log(head.id)
@@ -103,7 +111,12 @@ class Belongings:
             ]
         self.queries += learnt
         derived = [each for each in ("vectors", "pending") if each in SHAPES]
-        self.queries += [Query(collection=each, scope=self.scope(session=name)) for each in (*derived, *TALK)]
+        whose = self.scope(user=user, session=name)
+        self.queries += [Query(collection=each, scope=whose) for each in (*derived, *TALK)]
+        if user is not None and await _is_own(store, user, self.subject.tenant, name):
+            self.sessions = {name}
+            whose = self.scope(user="", session=name)
+            self.queries += [Query(collection=each, scope=whose) for each in TALK]
 
     async def _add_memory(self, store: Store) -> None:
         name = self.subject.name
@@ -121,7 +134,7 @@ class Belongings:
         self.queries += [log, *facts]
 
     def _log(self, memory: str) -> Query:
-        return Query(collection="log", scope=self.scope(session=memory))
+        return Query(collection="log", scope=self.scope(user=self.subject.user, session=memory))
 
     async def pages(self, store: Store) -> AsyncIterator[list[Record]]:
         """All that belongs to the subject, a page at a time."""
@@ -140,8 +153,10 @@ class Belongings:
         if subject.part == "memory":
             return subject.name in (record.id, scope.session) or record.id in self.ids
         if subject.part == "session":
-            return scope.session == subject.name or record.metadata.get("session_id") == subject.name
-        if getattr(scope, subject.part) == subject.name:
+            named = subject.name in (scope.session, record.metadata.get("session_id"))
+            own = subject.user in (None, scope.user) or (not scope.user and subject.name in self.sessions)
+            return named and own
+        if subject.owns(scope):
             return True
         if subject.part == "agent" or scope.user:
             return False
@@ -169,7 +184,7 @@ class Belongings:
         scope, subject = query.scope, self.subject
         if scope.tenant != subject.tenant:
             return False
-        if subject.part != "memory" and getattr(scope, subject.part) == subject.name:
+        if subject.owns(scope):
             return True
         if subject.part == "memory" and scope.session == subject.name:
             return True

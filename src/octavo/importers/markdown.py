@@ -29,6 +29,7 @@ from octavo.kernel.text import pluralize
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Layer
 from octavo.service.vault.documents import compose, parse
+from octavo.transfer.copying import refuse_own_file
 from octavo.util.disk import make_folder, replace_file
 
 INDEX = "MEMORY.md"
@@ -203,9 +204,8 @@ async def write_memory_folder(store: Store, folder: Path, scope: Scope) -> dict[
 
     Files that an earlier export left and this one has no facts for are removed. Others in the folder are not touched.
     """
+    _check_folder(store, folder)
     index = folder / INDEX
-    if index.exists() and not _is_ours(index):
-        raise ConfigError(f"{index} was not written by this command; name an empty folder, or move it away")
     pages: dict[str, tuple[Layer, list[Record]]] = {}
     for layer, collection in COLLECTIONS.items():
         query = Query(collection=collection, scope=scope, alive_at=now())
@@ -224,6 +224,16 @@ async def write_memory_folder(store: Store, folder: Path, scope: Scope) -> dict[
         lines.append(f"- [{category.capitalize()}]({category}.md) — {told}\n")
     replace_file(index, [compose("# Memory\n\n" + "".join(lines), {"source": _OURS}).raw])
     return {category: len(facts) for category, (_, facts) in sorted(pages.items())}
+
+
+def _check_folder(store: Store, folder: Path) -> None:
+    """Refuse what is no folder, and one that is the store's or somebody's."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is a file; name a folder, which is made if it is not there")
+    refuse_own_file(store, folder)
+    index = folder / INDEX
+    if index.exists() and not _is_ours(index):
+        raise ConfigError(f"{index} was not written by this command; name an empty folder, or move it away")
 
 
 def _page(category: str, layer: Layer, told: str, facts: list[Record]) -> bytes:

@@ -19,6 +19,7 @@ from octavo.kernel.codec import encode_record, seal
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope, to_utc
 from octavo.kernel.ports import Store
+from octavo.kernel.text import spell
 from octavo.layers import records as facts
 from octavo.layers.changes import insert_step
 from octavo.layers.records import LOG
@@ -186,6 +187,7 @@ class Brought(Moved, kw_only=True):
 
     async def records(self, read: Read) -> AsyncGenerator[tuple[Record, ...], None]:
         """What is read, in groups that are kept together; the rest is counted here, and what no store would take is unreadable."""
+        seen: dict[int, int] = {}  # what each id said first
         async with aclosing(read()) as items:  # or a file would stay open when the import is stopped
             async for item in items:
                 if isinstance(item, Unreadable | LeftOut):
@@ -196,10 +198,18 @@ class Brought(Moved, kw_only=True):
                     for record in records:
                         seal(record)
                 except InvalidRecord as error:
-                    position = f"{records[0].collection} {records[0].id!r}"[:200]
-                    self._note(Unreadable(position, str(error)))
-                else:
+                    self._note(Unreadable(_position(records[0]), str(error)))
+                    continue
+                first = records[0]
+                key, said = hash((first.collection, first.key)), hash(first.text or spell(first.data))
+                if key not in seen:
+                    seen[key] = said
                     yield records
+                elif seen[key] == said:
+                    self._note(LeftOut("repeated with the same id and text"))
+                else:
+                    reason = "a repeated id: what was read first under it is kept, and this is not"
+                    self._note(Unreadable(_position(first), reason))
 
     def _note(self, item: Unreadable | LeftOut) -> None:
         if isinstance(item, LeftOut):
@@ -208,6 +218,10 @@ class Brought(Moved, kw_only=True):
         self.bad += 1
         if len(self.unreadable) < _MOST_LISTED:
             self.unreadable.append(item)
+
+
+def _position(record: Record) -> str:
+    return f"{record.collection} {record.id!r}"[:200]
 
 
 class Sample(msgspec.Struct, frozen=True):

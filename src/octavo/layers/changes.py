@@ -106,11 +106,12 @@ def _log(
 
 def _query(record: Record) -> Query:
     """Exactly this version of the memory, and nothing of anybody else."""
+    mark = mark_of(version_of(record))
     return Query(
         collection=record.collection,
         ids=(record.id,),
         scope=exact_scope(record.scope),
-        marks=(mark_of(version_of(record)),),
+        marks=(mark,) if mark in record.marks else None,  # of one written by hand, its log row alone decides
     )
 
 

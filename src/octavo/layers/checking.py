@@ -134,6 +134,14 @@ def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | Non
     return at
 
 
+def span(since: Any, until: Any) -> tuple[datetime | None, datetime | None]:
+    """A beginning and an end in UTC; refused where nothing could be in between."""
+    begin, end = moment("since", since), moment("until", until)
+    if begin is not None and end is not None and begin > end:
+        raise InvalidQuery(f"since ({begin.isoformat()}) is later than until ({end.isoformat()})")
+    return begin, end
+
+
 class Expiry(NamedTuple):
     """Whether a memory is kept for ever, and when it ends."""
 

@@ -12,7 +12,16 @@ from octavo.kernel.codec import check_query, check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
 from octavo.kernel.ports import Store, count_fitting, find_within, list_heads, read_page
 from octavo.layers import checking
-from octavo.layers.records import COLLECTIONS, LAYER_OF, LOG, entry_of, memory_of, owner_of, record_of
+from octavo.layers.records import (
+    COLLECTIONS,
+    LAYER_OF,
+    LOG,
+    entry_of,
+    memory_of,
+    owner_of,
+    record_of,
+    version_in,
+)
 from octavo.layers.shared import CHANGES, Shared
 from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, State
 
@@ -77,11 +86,8 @@ class LayerReading:
         max_bytes: int | None = None,
     ) -> Page[Fact]:
         """What happened, newest first: what was remembered from `since` on and before `until`, as it is, or was at a time."""
-        query = replace(
-            self._layer_query("event", user_id, agent_id, category),
-            since=checking.moment("since", since),
-            until=checking.moment("until", until),
-        )
+        begin, end = checking.span(since, until)
+        query = replace(self._layer_query("event", user_id, agent_id, category), since=begin, until=end)
         at, store = checking.moment("as_of", as_of), self._shared.store
         most, room = checking.limit(limit), checking.room(max_bytes)
         if at is not None:
@@ -118,8 +124,11 @@ class LayerReading:
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""
         found = await self.logs(checking.name("memory_id", memory_id), limit=None)  # of None, everybody's
-        if not found:
-            raise NotFound(f"there is no memory {memory_id!r}, and there was none")
+        if not found:  # of one that was written by hand nothing is known
+            try:
+                await self.get(memory_id)
+            except NotFound:
+                raise NotFound(f"there is no memory {memory_id!r}, and there was none") from None
         return found[::-1]
 
     async def logs(
@@ -143,12 +152,13 @@ class LayerReading:
                 raise InvalidQuery("memory_id is empty")
             scope = replace(scope, session=memory_id)
         kind = checking.optional_action(action)
+        begin, end = checking.span(since, until)
         query = Query(
             collection=LOG,
             scope=scope,
             kinds=None if kind is None else (kind,),
-            since=checking.moment("since", since),
-            until=checking.moment("until", until),
+            since=begin,
+            until=end,
             after=after,
         )
         layer = checking.optional_layer(memory_layer)
@@ -322,7 +332,7 @@ async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]
 def _record_then(row: Record, layer: Layer, state: State) -> Record:
     """The record of a memory as it was before the change of a log row."""
     scope = row.scope
-    version = int(state.data["version"])
+    version = version_in(state.data)
     return record_of(scope.session or "", owner_of(scope), scope.tenant, layer, state, version)
 
 

@@ -13,7 +13,7 @@ from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Record, Scope
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers.topic import topic_of
-from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Status
+from octavo.layers.values import DEFAULTS, Action, Fact, Layer, LogEntry, OwnerType, State, Status
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
 LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}
@@ -61,8 +61,14 @@ def mark_of(version: int) -> str:
 
 
 def version_of(record: Record) -> int:
-    """Which version of its memory a record is."""
-    return int(record.data["version"])
+    """Which version of its memory a record is; the first, of one that was written by hand."""
+    return version_in(record.data)
+
+
+def version_in(data: dict[str, Any]) -> int:
+    """The version that the data of a memory says."""
+    version = data.get("version")
+    return version if isinstance(version, int) else 1
 
 
 def record_of(id_: str, owner: Owner, tenant: str, layer: Layer, state: State, version: int) -> Record:
@@ -83,10 +89,15 @@ def record_of(id_: str, owner: Owner, tenant: str, layer: Layer, state: State, v
     )
 
 
+def category_of(record: Record) -> str:
+    """What a memory is; what nobody can tell, where its record does not say."""
+    return record.kind or DEFAULTS[LAYER_OF[record.collection]]
+
+
 def state_of(record: Record) -> State:
     """All that the memory in this record is."""
     return State(
-        category=record.kind,
+        category=category_of(record),
         content=record.text,
         metadata=record.metadata,
         data=record.data,
@@ -117,7 +128,7 @@ def memory_of(record: Record, status: Status = "success") -> Fact:
         memory_type=owner.type,
         entity_id=owner.id,
         layer=LAYER_OF[record.collection],
-        category=record.kind,
+        category=category_of(record),
         content=record.text,
         metadata=record.metadata,
         is_permanent=bool(data.get("is_permanent")),

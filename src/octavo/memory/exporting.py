@@ -15,7 +15,7 @@ from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import content
-from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress
+from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress, refuse_own_file
 from octavo.transfer.files import FORMAT, End, Header, export
 from octavo.util.disk import open_file
 
@@ -64,13 +64,21 @@ async def export_user(
     progress: Progress | None = None,
 ) -> Moved:
     """Write everything of a user to a file of JSON lines, and as a page of Markdown if that is wanted."""
-    if page and isinstance(to, Path | str) and Path(page) == Path(to):
-        raise ConfigError(f"the records and the page would be one file, {page}; name two")
+    check_page(store, to, page)
     reach = await PersonReach.of_user(store, user, tenant)
     moved = await export(store, to, reach=reach, progress=progress)
     if page is not None:
         await write_page(store, reach, page)
     return moved
+
+
+def check_page(store: Store, to: Path | str, page: Path | str | None) -> None:
+    """Refuse a page that would be written over the records."""
+    if page is None:
+        return
+    if isinstance(to, Path | str) and Path(page).resolve() == Path(to).resolve():
+        raise ConfigError(f"the records and the page would be one file, {page}; name two")
+    refuse_own_file(store, page)
 
 
 async def write_page(store: Store, reach: CopiedRecords, path: Path | str) -> None:

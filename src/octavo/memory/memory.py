@@ -203,7 +203,7 @@ class AsyncMemory:
     ) -> Certificate:
         """Erase for good all that belongs to one of these, its log too, and answer the certificate; nothing brings it back.
 
-        A dry run only counts. What was rejected can be kept rejected: its digests stay. `vault` is one whose files go too, `queue` the folder of a failure queue that others use.
+        A session is that of every user, and with a user that user's part of it. A dry run only counts. What was rejected can be kept rejected: its digests stay. `vault` is one whose files go too, `queue` the folder of a failure queue that others use.
         """
         named = {"user_id": user_id, "session_id": session_id, "agent_id": agent_id, "memory_id": memory_id}
         for what, value in (("dry_run", dry_run), ("scrub", scrub), ("keep_rejected", keep_rejected)):

@@ -88,7 +88,7 @@ class PendingFacts:
     def forget(self, subject: Subject) -> None:
         """Find no facts of what was erased."""
         for note in list(self._waiting.values()):
-            if getattr(note.scope, subject.part, None) == subject.name:
+            if subject.owns(note.scope):
                 del self._waiting[note.id]
 
     def look(self) -> None:

@@ -121,6 +121,7 @@ class Whose(msgspec.Struct, frozen=True):
         """One query for each collection of the sources, in each scope."""
         if metadata is not None and not isinstance(metadata, Mapping):
             raise InvalidQuery(f"metadata must be a dict, such as {{'from': 'mail'}}; got {metadata!r}"[:200])
+        since, until = checking.span(since, until)
         asked: list[Query] = []
         wide: Filters = {"since": since, "until": until, "everyone": self.everyone}
         for source in _check_sources(sources):

@@ -24,6 +24,23 @@ MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than 
 Progress: TypeAlias = Callable[[int, int | None], None]
 
 
+def path_of(store: Store) -> Path | None:
+    """The file or folder of this disk that a store is; None of one that is elsewhere."""
+    path = getattr(store, "path", None)
+    return Path(path).resolve() if isinstance(path, str | Path) else None
+
+
+def refuse_own_file(store: Store, path: Path | str) -> None:
+    """ConfigError if a file that is to be written belongs to the store: its records would be gone."""
+    own, file = path_of(store), Path(path).resolve()
+    if own is None:
+        return
+    linked = own.exists() and file.exists() and file.samefile(own)
+    beside = [Path(f"{own}{end}") for end in ("-wal", "-shm", "-journal")]  # as SQLite names them
+    if linked or file.is_relative_to(own) or file in beside:
+        raise ConfigError(f"{path} belongs to the store in {own}; name another file")
+
+
 class Moved(msgspec.Struct, kw_only=True):
     """What a move came to: nothing is counted before the target has acknowledged it."""
 
@@ -156,6 +173,13 @@ class Trail:
         self.close()
 
 
+def check_state(path: Path) -> None:
+    """ConfigError if the file is not the state of a move, and so nothing that may be removed."""
+    with path.open("rb") as file:
+        if not (begin := b'{"octavo_resume":').startswith(file.read(len(begin))):
+            raise ConfigError(f"{path} is not the state of a move; name another file")
+
+
 class CopiedRecords(msgspec.Struct, frozen=True):
     """Which records of a store are meant: these collections of these tenants, inside this scope."""
 
@@ -263,6 +287,8 @@ async def copy(
     With `resume`, an interrupted copy that is called again with the same file goes on where it stopped.
     """
     size = check_size(batch)
+    if source is target or (path_of(source) is not None and path_of(source) == path_of(target)):
+        raise ConfigError("the source and the target are one store; name two")
     reach = await CopiedRecords.of(source, collections, scope)
     with Trail(resume, reach.run("copy")) as trail:
         moved = await move(source, reach, _StoreSink(target), trail, size, progress)

@@ -27,6 +27,7 @@ from octavo.transfer.copying import (
     Trail,
     check_size,
     move,
+    refuse_own_file,
 )
 from octavo.util.disk import keep_mode, open_file, sync_folder
 from octavo.util.system import POSIX, lock_file
@@ -34,6 +35,7 @@ from octavo.util.system import POSIX, lock_file
 FORMAT = 1
 #: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.
 MAX_LINE_BYTES = 8 * MAX_RECORD_BYTES
+_PART = ".part"  # behind the name of a file in the making
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,6 +104,9 @@ async def export(
     interrupted export that is called again with the same file goes on where it stopped.
     """
     size = check_size(batch)
+    if isinstance(to, Path | str):
+        refuse_own_file(store, to)
+        refuse_own_file(store, f"{to}{_PART}")
     reach = reach or await CopiedRecords.of(store, collections, scope)
     with (
         _open_target(to) as out,
@@ -155,7 +160,7 @@ class _Part(_LineStream):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._part = path.with_name(path.name + ".part")
+        self._part = path.with_name(path.name + _PART)
         self._file = open(self._part, "ab", opener=open_file)  # noqa: SIM115 - closed by `close`
         if not lock_file(self._file.fileno()):
             self._file.close()

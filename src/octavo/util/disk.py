@@ -95,10 +95,12 @@ def is_usable_folder(path: Path) -> bool:
 
 
 def write_obstacle(path: str) -> str:
-    """Why the system lets nobody, or not this account, write to a file and its folder; nothing when it does."""
+    """Why the system lets nobody, or not this account, read a file or write to it and its folder; nothing when it does."""
     there = next((each for each in (Path(path), *Path(path).absolute().parents) if each.exists()), Path())
     if Path(path).is_dir():
         return "that is a folder; name a file in it"
+    if there == Path(path) and not os.access(path, os.R_OK):
+        return "this account may not read it"
     if is_read_only(there):
         return "the file system is read-only; mount it for writing"
     with contextlib.suppress(AttributeError):  # a system that does not tell

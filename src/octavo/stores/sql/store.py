@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 
 from octavo.kernel.codec import CheckedAdd, Prepared, check_query, is_answerable
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
@@ -186,6 +187,12 @@ class SQLStore(SearchingStore):
     async def _read_tables(self) -> frozenset[str]:
         self._looking = None  # who asks from now on may miss what is made after this reads, and looks again
         return await self._driver.read(lambda: list_tables(self._driver.dialect, self._prefix))
+
+    @property
+    def path(self) -> Path | None:
+        """The file of this disk that the records are in, if they are in one."""
+        path = getattr(self._driver, "path", ":memory:")
+        return None if path == ":memory:" else Path(path)
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""
