@@ -1,5 +1,6 @@
 """What each route answers, on each kind of database."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -7,6 +8,7 @@ import pytest
 
 from octavo.client import Client
 from octavo.service import MemoryService
+from serving import bring_same_id
 
 USER = "/memory/user/user123"
 CAREER = "用户是一名软件工程师，毕业于北京大学"
@@ -356,3 +358,24 @@ def test_without_a_failure_queue(store_url, settings_of, serving):
         assert client.get("/queue").status_code == 404
         assert "failure_queue" in client.post("/queue/replay").json()["detail"]
         assert client.get("/health").json()["status"] == "ok"
+
+
+def test_an_id_that_two_users_brought_along(sqlite_server, store_url, tmp_path):
+    """An id that came with an import is unique only within its user: who names none is told whose there are."""
+
+    asyncio.run(bring_same_id(store_url("sqlite"), tmp_path))
+    with sqlite_server().client() as client:
+        both = "the id '1' belongs to user 'm0' and user 'm1': give the user or agent that is meant"
+        for path in ("/memory/1", "/memory/1/logs"):
+            refused = client.get(path)
+            assert (refused.status_code, refused.json()["detail"]) == (422, both)
+            assert client.get(f"{path}?user_id=m1").status_code == 200
+        assert client.get("/memory/1?user_id=m1").json()["content"] == "m1 sews"
+        assert client.delete("/memory/user/m0/profile/1").status_code == 200
+        assert client.delete("/memory/user/m1/profile/1").status_code == 200
+        row = client.get("/memory/1/logs?user_id=m1").json()["logs"][0]["id"]
+        assert client.post(f"/memory/logs/{row}/undo").status_code == 422
+        assert client.post(f"/memory/logs/{row}/undo?user_id=m1").json()["action"] == "insert"
+        left = client.get("/memory/1").json()  # by now of one user, and with his history alone
+        assert (left["entity_id"], len(left["history"])) == ("m1", 3)
+        assert client.get("/memory/1?user_id=m1&agent_id=x").status_code == 422
