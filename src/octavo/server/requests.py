@@ -62,8 +62,8 @@ def _text(most_bytes: int | None = None, *, blank: bool = False) -> AfterValidat
     return AfterValidator(check)
 
 
-class SessionCursor(msgspec.Struct, frozen=True):
-    """Where a listing of sessions goes on, and before which moment it began: newer events move no session in it."""
+class MomentCursor(msgspec.Struct, frozen=True):
+    """Where a listing goes on whose order changes, and at which moment it began: what is newer moves nothing in it."""
 
     after: Cursor
     began: datetime
@@ -109,11 +109,11 @@ _goes_on = Query(description="Go on from here: the `next` of the page before.")
 _opaque = WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN})
 #: Where to go on: the `next` of the answer before.
 After = Annotated[Any, _goes_on, _token_of(Cursor, _has_time), _opaque]
-#: The same in a listing of sessions.
-AfterSession = Annotated[
+#: The same in a listing of sessions or of a profile.
+AfterMoment = Annotated[
     Any,
     _goes_on,
-    _token_of(SessionCursor, lambda cursor: _has_time(cursor.after) and cursor.began.tzinfo is not None),
+    _token_of(MomentCursor, lambda cursor: _has_time(cursor.after) and cursor.began.tzinfo is not None),
     _opaque,
 ]
 #: The same in a listing by name: the name is the cursor's id.
@@ -362,6 +362,6 @@ class Batch(Body):
     requests: Annotated[list[BatchedRequest], Field(min_length=1)]
 
 
-def token(cursor: Cursor | SessionCursor | None) -> str | UnsetType:
+def token(cursor: Cursor | MomentCursor | None) -> str | UnsetType:
     """A cursor as callers give it back; nothing where there is no more."""
     return UNSET if cursor is None else base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()

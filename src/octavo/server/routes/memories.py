@@ -8,6 +8,8 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from octavo.client.answers import Answers, FoundMemory, MemoryWithHistory, Remembered, SearchAnswer
+from octavo.kernel.ids import now
+from octavo.kernel.model import Cursor
 from octavo.layers.values import Action, Fact, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context
 from octavo.server.openapi import Allowed, AutoExtracted, LogList, MemoryList, Routes, answer
@@ -15,8 +17,10 @@ from octavo.server.requests import (
     MAX_LIMIT,
     MAX_PROFILE,
     After,
+    AfterMoment,
     Category,
     Limit,
+    MomentCursor,
     Name,
     NewMemory,
     PathName,
@@ -105,13 +109,23 @@ async def get_profile(
     limit: Annotated[int, Query(ge=0, le=MAX_PROFILE)] = MAX_PROFILE,
     category: Category | None = None,
     as_of: When | None = None,
-    after: After = None,
+    after: AfterMoment = None,
 ) -> Response:
-    """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
+    """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then.
+
+    What follows the first page is as it was when that was read.
+    """
+    at = now()
+    where = {"as_of": as_of} if after is None else {"as_of": after.began, "after": after.after}
     found = await request.layers.profile(
-        category=category, limit=limit, as_of=as_of, after=after, max_bytes=request.page_bytes, **whose
+        category=category, limit=limit, max_bytes=request.page_bytes, **where, **whose
     )
-    return _memories("profile", whose, found)
+    following = None
+    if found.following is not None:
+        # What is changed moves to the front: who read on as it is now would miss it.
+        began = after.began if after else as_of or max(at, found[0].updated_at)
+        following = MomentCursor(found.following, began)
+    return _memories("profile", whose, found, following)
 
 
 @router.answers("GET", f"{_OWNER}/events", "What happened to somebody", MemoryList, 404)
@@ -136,12 +150,14 @@ async def get_event_memories(
         max_bytes=request.page_bytes,
         **whose,
     )
-    return _memories("event", whose, found)
+    return _memories("event", whose, found, found.following)
 
 
-def _memories(layer: Layer, whose: dict[str, Any], found: Page[Fact]) -> Response:
-    following = token(found.following)
-    return answer(MemoryList(**whose, layer=layer, count=len(found), memories=found, next=following))
+def _memories(
+    layer: Layer, whose: dict[str, Any], found: Page[Fact], following: Cursor | MomentCursor | None
+) -> Response:
+    listed = MemoryList(**whose, layer=layer, count=len(found), memories=found, next=token(following))
+    return answer(listed)
 
 
 @router.answers("PUT", _MEMORY, "Change a memory", Fact, 404, 409)
