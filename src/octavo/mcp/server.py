@@ -81,6 +81,12 @@ class MemoryServer(MCPServer[Any]):
         finally:
             CALLER.reset(held)
 
+    async def run_stdio_async(self) -> None:
+        """Serve stdin and stdout."""
+        from octavo.mcp.stdio import serve_stdio  # which an HTTP server never needs
+
+        await serve_stdio(self._lowlevel_server)
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
