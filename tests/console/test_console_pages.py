@@ -264,6 +264,9 @@ def test_search_says_why(browser):
     assert "gather" in found
     absent = browser.page("/search?q=quantum+chromodynamics&user=lin")
     assert "Memory probably holds no answer" in absent
+    nobody = browser.page("/search?q=which+flat&user=nobody")
+    assert "Memory probably holds no answer." in nobody
+    assert "least bad" not in nobody
     past = browser.page("/search?q=flat&user=lin&as_of=2020-01-01")
     assert "Her flat" not in past
     assert "Her <mark>flat</mark>" in browser.page("/search?q=flat&everyone=on")
