@@ -199,7 +199,7 @@ def _describe_mistakes(error: ValidationError) -> str:
             if each["type"] == "extra_forbidden"
             else each["msg"].removeprefix("Value error, ")
         )
-        got = f"; got {each['input']!r}" if each["type"].startswith(("less", "greater")) else ""
+        got = f"; got {each['input']!r}" if each["type"].startswith(("less", "greater", "int_")) else ""
         told.append(f"{where}: {what[:200]}{got[:80]}")
     more = error.error_count() - len(told)
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")
