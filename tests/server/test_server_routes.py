@@ -1,6 +1,7 @@
 """What each route answers, on each kind of database."""
 
 import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -240,13 +241,23 @@ def test_a_plus_in_an_address_is_a_space(sqlite_server):
         ({"content": "x", "expiry_date": "9999-12-31T23:59:59-14:00"}, "expiry_date"),
         ({"content": "x", "expiry_date": 5}, "expiry_date"),
         ({"content": "x", "auto_extract": True, "category": "career"}, "auto_extract"),
+        (
+            {"content": "x", "auto_extract": True, "memory_layer": "profile"},
+            "memory_layer is decided for each",
+        ),
+        ({"contnet": "x"}, "contnet: is not known here; did you mean content?"),
+        ({"content": "x", "metadata": {"a": float("inf")}}, "metadata holds inf, which JSON cannot say"),
+        ({"content": "x", "expiry_date": "2001-01-01"}, "is in the past; give a time to come"),
     ],
 )
 def test_what_does_not_fit_is_named(sqlite_server, body, named):
     with sqlite_server().client() as client:
-        refused = client.post(USER, json=body)
+        refused = client.post(
+            USER, content=json.dumps(body), headers={"content-type": "application/json"}
+        )  # which spells what JSON cannot say
         assert refused.status_code == 422
         assert named in refused.json()["detail"]
+        assert "record" not in refused.json()["detail"]
         assert client.get(f"{USER}/logs").json()["count"] == 0
 
 
@@ -287,7 +298,7 @@ def test_bodies_that_cannot_be_read(sqlite_server):
     [
         (f"{USER}/profile?limit=-1", "got '-1'"),
         (f"{USER}/events?limit=x", "got 'x'"),
-        (f"{USER}/events?limt=5", "limt: is not known here"),
+        (f"{USER}/events?limt=5", "limt: is not known here; did you mean limit?"),
         (f"{USER}/events?limit=5&limit=50", "limit: is given twice; keep one"),
         (f"{USER}/events?since=yesterday", "2026-01-31T12:00:00Z; got 'yesterday'"),
         (f"{USER}/profile?category=meeting", "'meeting'"),

@@ -170,6 +170,8 @@ class NewMemory(Body):
             for name in ("category", "is_permanent", "expiry_date", "ttl_seconds", "reason"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{name} is decided for each fact by auto_extract; leave it out")
+            if "memory_layer" in self.model_fields_set:
+                raise ValueError("memory_layer is decided for each fact by auto_extract; leave it out")
         return self
 
 
