@@ -390,3 +390,15 @@ def test_an_id_that_two_users_brought_along(sqlite_server, store_url, tmp_path):
         left = client.get("/memory/1").json()  # by now of one user, and with his history alone
         assert (left["entity_id"], len(left["history"])) == ("m1", 3)
         assert client.get("/memory/1?user_id=m1&agent_id=x").status_code == 422
+
+
+def test_a_session_is_somebodys(sqlite_server):
+    """Sessions of two users may have one name: who names no user is told to, and sees nothing of theirs."""
+    with sqlite_server().client() as client:
+        said = {"session_key": "s", "payload": {"text": "I took the ferry to Bari"}, "user_id": "lin"}
+        assert client.post("/events", json=said).status_code == 200
+        refused = client.post("/search", json={"query": "ferry"}).json()["detail"]
+        assert "give user_id or agent_id, with session_id for one of their sessions" in refused
+        assert client.post("/search", json={"query": "ferry", "session_id": "s"}).json()["count"] == 0
+        found = client.post("/search", json={"query": "ferry", "session_id": "s", "user_id": "lin"}).json()
+        assert found["count"]

@@ -201,7 +201,9 @@ class Revision(Body):
 
 
 #: What a question about nobody is answered.
-WHOSE = 'whose memory? give user_id, agent_id or session_id, or "everyone": true'
+WHOSE = (
+    'whose memory? give user_id or agent_id, with session_id for one of their sessions, or "everyone": true'
+)
 WHOSE_MEMORIES = 'whose memories? give user_id or agent_id, or "everyone": true'
 
 
@@ -235,7 +237,10 @@ class Prompted(Body):
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES), _text(MAX_QUESTION_BYTES)]
     user_id: Name | None = None
     agent_id: Name | None = None
-    session_id: Name | None = None
+    session_id: Name | None = Field(
+        None,
+        description="Only this session of theirs; where nobody is named, of `default_user` and of nobody.",
+    )
 
     @property
     def whose(self) -> dict[str, Any]:
