@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import anyio
 from mcp.server.stdio import stdio_server
-from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
@@ -24,8 +23,8 @@ async def serve_stdio(server: Any) -> None:
     """Serve the SDK's low-level server until stdin ends, and then what is under way."""
     # Its own reading of stdin cannot be interrupted, and its server drops what is under way when that ends.
     async with stdio_server(stdin=cast(Any, _lines())) as (lines, out), anyio.create_task_group() as tasks:
-        to_server, asked = create_context_streams[SessionMessage | Exception](0)
-        answered, from_server = create_context_streams[SessionMessage](0)
+        to_server, asked = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        answered, from_server = anyio.create_memory_object_stream[SessionMessage](0)
         under_way: dict[Any, anyio.Event] = {}
 
         async def bring() -> None:
