@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
+import json
 
 import pytest
 
 from octavo import StoreUnavailable, open_store
 from octavo.config import Database, FailureQueue, Service, Settings, Vault
+from octavo.importers.sources import ImportSource, open_reader
+from octavo.importers.values import DefaultOwner, bring
 from octavo.service import MemoryService, MessagePayload, Observation, ObservationType
 from octavo.wraps import Wrap
 
@@ -41,6 +45,17 @@ def said(text, session="dm:alice", **more):
 def texts(events):
     """What was said, in the order of the events."""
     return [event.payload["text"] for event in events]
+
+
+async def bring_same_id(url, folder, *users):
+    """Something of each of these users (m0 and m1) under the id "1", as an import of what they had elsewhere brings it."""
+    source = folder / "mem0.json"
+    source.write_text(
+        json.dumps([{"id": "1", "memory": f"{u} sews", "user_id": u} for u in users or ("m0", "m1")])
+    )
+    read = functools.partial(open_reader("mem0"), ImportSource.parse(str(source), "mem0"), DefaultOwner())
+    async with open_store(url) as store:
+        await bring(read, store, "run")
 
 
 class Faulty(Wrap):

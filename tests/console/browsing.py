@@ -5,7 +5,7 @@ import re
 import httpx
 
 #: What no page may let through as anything but text.
-HOSTILE = "<script>alert(1)</script> \u202egnp.exe \x1b[31mred\x1b[0m <b onmouseover=x>"
+HOSTILE = "<script>alert(1)</script> \u200b\ufeff\u202egnp.exe \x1b[31mred\x1b[0m <b onmouseover=x>"
 TOKEN = re.compile(r'name="token" value="([0-9a-f]{32})"')
 
 

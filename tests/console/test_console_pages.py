@@ -25,6 +25,7 @@ from octavo.service.vault import Vault
 from octavo.stores import open_store
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps.journal import Spool, Waiting
+from serving import bring_same_id
 
 KINDS = ("sqlite", "postgres")
 
@@ -127,7 +128,7 @@ def test_a_memory_is_added_edited_undone_and_rejected(browser):
     }
     browser.submit("/people/lin", "/people/lin/memories", **added)
     person = browser.page("/people/lin")
-    one = unescape(re.search(r'href="/console/memories/([^"]+)"', person)[1])
+    one = unescape(re.search(r'href="/console/memories/([^"?]+)', person)[1])
     page = f"/memories/{one}"
     browser.submit(
         page, page, content="likes black tea", category="preference", reason="she changed her mind"
@@ -147,6 +148,22 @@ def test_a_memory_is_added_edited_undone_and_rejected(browser):
     row = re.search(r'action="/console(/undo/[^"]+)"', gone)[1]
     browser.submit(page, row)
     assert "It is gone" not in browser.page(page)
+
+
+async def test_what_several_users_have_under_one_id_is_acted_on_as_theirs(url, browser, tmp_path):
+    await bring_same_id(url, tmp_path)
+    assert "belongs to user &#39;m0&#39; and user &#39;m1&#39;" in browser.page("/memories/1", 422)
+    for user in ("m0", "m1"):
+        page = re.search(r'href="/console(/memories/1[^"]+)"', browser.page(f"/people/{user}"))[1]
+        shown = browser.page(page)
+        assert f"{user} sews" in shown
+        reject = re.search(r'action="/console(/memories/1/reject[^"]+)"', shown)[1]
+        browser.submit(page, reject, how="remove")
+        assert "It is gone" in browser.page(page)
+    row = re.search(r'action="/console(/undo/[^"]+)"', browser.page("/memories/1?user=m0"))[1]
+    browser.submit("/memories/1?user=m0", row)
+    assert browser.get("/memory/user/m0/profile").json()["count"] == 1
+    assert browser.get("/memory/user/m1/profile").json()["count"] == 0
 
 
 def test_what_does_not_fit_is_said_as_a_page(browser):
@@ -247,6 +264,9 @@ def test_search_says_why(browser):
     assert "gather" in found
     absent = browser.page("/search?q=quantum+chromodynamics&user=lin")
     assert "Memory probably holds no answer" in absent
+    nobody = browser.page("/search?q=which+flat&user=nobody")
+    assert "Memory probably holds no answer." in nobody
+    assert "least bad" not in nobody
     past = browser.page("/search?q=flat&user=lin&as_of=2020-01-01")
     assert "Her flat" not in past
     assert "Her <mark>flat</mark>" in browser.page("/search?q=flat&everyone=on")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 
@@ -104,8 +105,54 @@ def test_nothing_but_the_protocol_is_on_stdout(url):
         told[line.get("id")] = line
     assert told[1]["result"]["serverInfo"]["name"] == "octavo"
     assert told[2]["result"]["isError"]
+    assert told[None]["error"] == {"code": -32700, "message": "this line is no message of JSON-RPC"}
     rest, errors = process.communicate(timeout=60)
+    assert errors.count("no message of MCP") == 2
     assert (process.returncode, rest, "Traceback" in errors) == (0, "", False)
+
+
+STARTED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def remembering(number, text):
+    return {
+        "jsonrpc": "2.0", "id": number, "method": "tools/call",
+        "params": {"name": "remember", "arguments": {"text": text}},
+    }  # fmt: skip
+
+
+def test_what_was_asked_before_the_end_is_finished(url):
+    """Whoever ends stdin at once has every answer, and all of it is kept."""
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}}
+    said = [HELLO, STARTED, *(remembering(n, f"I have {n} cats.") for n in (2, 3, 4)), cancelled]
+    lines = "".join(f"{json.dumps(each)}\n" for each in said)
+    done = subprocess.run(
+        [*COMMAND, "--store", url, "--user", "lin"], input=lines, capture_output=True, text=True, timeout=60, check=True
+    )  # fmt: skip
+    told = {each["id"]: each for each in map(json.loads, done.stdout.splitlines())}
+    for number in (2, 3):
+        assert told[number]["result"]["structuredContent"]["status"] == "stored"
+
+    async def kept():
+        async with AsyncMemory(url) as memory:
+            return (await memory.stats(user_id="lin"))["messages"]
+
+    assert asyncio.run(kept()) >= 2
+
+
+def test_ctrl_c_ends_it_though_stdin_stays_open(url):
+    process = subprocess.Popen(
+        [*COMMAND, "--store", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(f"{json.dumps(HELLO)}\n".encode())
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert process.stderr.read() == b""
+    process.stdin.close()
+    process.stdout.close()
+    process.stderr.close()
 
 
 def test_what_the_command_refuses(url):

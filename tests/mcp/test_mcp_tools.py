@@ -97,6 +97,7 @@ async def test_nobody_elses_memory_is_there(memory, connect):
         assert (await call("get_context", query="Berlin", session_id="secret"))["text"] == ""
         assert (await call("list_memories"))["memories"] == []
         assert "user_id" in await call.refused("search_memory", query="Berlin", user_id="bob")
+        assert "got 'ten'" in await call.refused("search_memory", query="Berlin", limit="ten")
         assert "got 'last week'" in await call.refused("search_memory", query="Berlin", since="last week")
         listed = (await call.client.list_resources()).resources
         assert [each.uri for each in listed] == ["octavo://profile"]

@@ -216,7 +216,16 @@ def test_a_port_that_is_taken(called):
         refused = called("--port", str(port))
     assert refused.exit_code == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in refused.stderr
-    assert "--port" in refused.stderr
+    assert "is a server running there already? --port" in refused.stderr
+
+
+@pytest.mark.parametrize("host", ["nosuch.host.invalid", "192.0.2.1"])
+def test_a_host_that_is_not_of_this_machine(called, host):
+    refused = called("--host", host, "--port", "0")
+    assert refused.exit_code == 1
+    assert f"cannot listen on {host}" in refused.stderr
+    assert "--host names an address of this machine" in refused.stderr
+    assert "running there" not in refused.stderr
 
 
 @pytest.mark.parametrize(

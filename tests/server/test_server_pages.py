@@ -353,3 +353,21 @@ def test_a_text_of_a_megabyte_is_kept_and_the_answer_says_how_much_was_read(sqli
         assert client.post("/memory/user/lin", json={"content": text}).status_code == 200
         longer = {"content": text + "xxx", "auto_extract": True}
         assert client.post("/memory/user/lin", json=longer).status_code == 422
+
+
+def test_a_profile_that_changes_while_it_is_read_loses_nothing(client):
+    """Each row that was there when reading began is read once, as it was then; what was deleted before is not."""
+    body = {"memory_layer": "profile", "category": "preference"}
+    made = [client.post("/memory/user/lin", json={"content": f"{n}", **body}).json()["id"] for n in range(8)]
+    path = "/memory/user/lin/profile"
+    assert client.delete(f"{path}/{made.pop(1)}").status_code == 200
+    first = client.get(path, params={"limit": 3}).json()
+    assert client.put(f"{path}/{made[0]}", json={"content": "changed"}).status_code == 200
+    client.post("/memory/user/lin", json={"content": "new", **body})
+    second = client.get(path, params={"limit": 3, "after": first["next"]}).json()
+    assert client.put(f"{path}/{made[0]}", json={"content": "changed again"}).status_code == 200
+    third = client.get(path, params={"limit": 3, "after": second["next"]}).json()
+    read = [one for page in (first, second, third) for one in page["memories"]]
+    assert [one["id"] for one in read] == made[::-1]
+    assert read[-1]["content"] == "0"
+    assert "next" not in third

@@ -1,5 +1,7 @@
 """What each route answers, on each kind of database."""
 
+import asyncio
+import json
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -7,6 +9,7 @@ import pytest
 
 from octavo.client import Client
 from octavo.service import MemoryService
+from serving import bring_same_id
 
 USER = "/memory/user/user123"
 CAREER = "用户是一名软件工程师，毕业于北京大学"
@@ -238,13 +241,23 @@ def test_a_plus_in_an_address_is_a_space(sqlite_server):
         ({"content": "x", "expiry_date": "9999-12-31T23:59:59-14:00"}, "expiry_date"),
         ({"content": "x", "expiry_date": 5}, "expiry_date"),
         ({"content": "x", "auto_extract": True, "category": "career"}, "auto_extract"),
+        (
+            {"content": "x", "auto_extract": True, "memory_layer": "profile"},
+            "memory_layer is decided for each",
+        ),
+        ({"contnet": "x"}, "contnet: is not known here; did you mean content?"),
+        ({"content": "x", "metadata": {"a": float("inf")}}, "metadata holds inf, which JSON cannot say"),
+        ({"content": "x", "expiry_date": "2001-01-01"}, "is in the past; give a time to come"),
     ],
 )
 def test_what_does_not_fit_is_named(sqlite_server, body, named):
     with sqlite_server().client() as client:
-        refused = client.post(USER, json=body)
+        refused = client.post(
+            USER, content=json.dumps(body), headers={"content-type": "application/json"}
+        )  # which spells what JSON cannot say
         assert refused.status_code == 422
         assert named in refused.json()["detail"]
+        assert "record" not in refused.json()["detail"]
         assert client.get(f"{USER}/logs").json()["count"] == 0
 
 
@@ -285,7 +298,7 @@ def test_bodies_that_cannot_be_read(sqlite_server):
     [
         (f"{USER}/profile?limit=-1", "got '-1'"),
         (f"{USER}/events?limit=x", "got 'x'"),
-        (f"{USER}/events?limt=5", "limt: is not known here"),
+        (f"{USER}/events?limt=5", "limt: is not known here; did you mean limit?"),
         (f"{USER}/events?limit=5&limit=50", "limit: is given twice; keep one"),
         (f"{USER}/events?since=yesterday", "2026-01-31T12:00:00Z; got 'yesterday'"),
         (f"{USER}/profile?category=meeting", "'meeting'"),
@@ -356,3 +369,36 @@ def test_without_a_failure_queue(store_url, settings_of, serving):
         assert client.get("/queue").status_code == 404
         assert "failure_queue" in client.post("/queue/replay").json()["detail"]
         assert client.get("/health").json()["status"] == "ok"
+
+
+def test_an_id_that_two_users_brought_along(sqlite_server, store_url, tmp_path):
+    """An id that came with an import is unique only within its user: who names none is told whose there are."""
+
+    asyncio.run(bring_same_id(store_url("sqlite"), tmp_path))
+    with sqlite_server().client() as client:
+        both = "the id '1' belongs to user 'm0' and user 'm1': give the user or agent that is meant"
+        for path in ("/memory/1", "/memory/1/logs"):
+            refused = client.get(path)
+            assert (refused.status_code, refused.json()["detail"]) == (422, both)
+            assert client.get(f"{path}?user_id=m1").status_code == 200
+        assert client.get("/memory/1?user_id=m1").json()["content"] == "m1 sews"
+        assert client.delete("/memory/user/m0/profile/1").status_code == 200
+        assert client.delete("/memory/user/m1/profile/1").status_code == 200
+        row = client.get("/memory/1/logs?user_id=m1").json()["logs"][0]["id"]
+        assert client.post(f"/memory/logs/{row}/undo").status_code == 422
+        assert client.post(f"/memory/logs/{row}/undo?user_id=m1").json()["action"] == "insert"
+        left = client.get("/memory/1").json()  # by now of one user, and with his history alone
+        assert (left["entity_id"], len(left["history"])) == ("m1", 3)
+        assert client.get("/memory/1?user_id=m1&agent_id=x").status_code == 422
+
+
+def test_a_session_is_somebodys(sqlite_server):
+    """Sessions of two users may have one name: who names no user is told to, and sees nothing of theirs."""
+    with sqlite_server().client() as client:
+        said = {"session_key": "s", "payload": {"text": "I took the ferry to Bari"}, "user_id": "lin"}
+        assert client.post("/events", json=said).status_code == 200
+        refused = client.post("/search", json={"query": "ferry"}).json()["detail"]
+        assert "give user_id or agent_id, with session_id for one of their sessions" in refused
+        assert client.post("/search", json={"query": "ferry", "session_id": "s"}).json()["count"] == 0
+        found = client.post("/search", json={"query": "ferry", "session_id": "s", "user_id": "lin"}).json()
+        assert found["count"]

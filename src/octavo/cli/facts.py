@@ -25,6 +25,12 @@ from octavo.memory.searching import SOURCE_OF, Whose
 _memory_argument = click.argument("id_", metavar="ID")
 
 
+def _owner_options(command: Any) -> Any:
+    """Whose the memory is; none is taken for granted."""
+    agent = option.text("--agent agent_id", "NAME", "Only if it is this agent's own.")(command)
+    return option.text("--user user_id", "NAME", "Only if it is this user's.")(agent)
+
+
 @root.command("list")
 @option.owner
 @option.session
@@ -92,9 +98,10 @@ def _say_facts(call: CommandCall, facts: Sequence[Fact]) -> None:
 
 @root.command("show")
 @_memory_argument
+@_owner_options
 @option.where
 @as_command
-async def show_command(call: CommandCall, id_: str) -> int:
+async def show_command(call: CommandCall, id_: str, **owner: str | None) -> int:
     """Show one memory, its history and its sources.
 
     ID may also be that of a message, an event or a document that `octavo search` has found.
@@ -104,14 +111,14 @@ async def show_command(call: CommandCall, id_: str) -> int:
     """
     async with open_memory(call) as memory:
         try:
-            fact = await memory.get(id_)
+            fact = await memory.layers.get(id_, **owner)
         except NotFound:
             if records := await _read(memory, [id_]):
                 return _show_records(call, records)
-            await memory.history(id_)  # NotFound when there never was one
+            await memory.layers.history(id_, **owner)  # NotFound when there never was one
             gone = f"the memory {id_!r} is gone; `octavo history {id_}` says what happened to it"
             raise NotFound(gone) from None
-        history = await memory.history(id_)
+        history = await memory.layers.history(id_, **fact.owner)
         sources = await _read(memory, fact.sources)
     _say_one(
         call,
@@ -282,15 +289,15 @@ async def undo_command(
         raise ConfigError(
             "give one of LOG_ID, --add, --since and --undo; octavo history shows what was changed"
         )
-    if log_id is not None and (dry_run or any(named.values())):
-        raise ConfigError("--dry-run, --user and --agent go with --add, --since or --undo, not with a LOG_ID")
+    if log_id is not None and dry_run:
+        raise ConfigError("--dry-run goes with --add, --since or --undo, not with a LOG_ID")
     async with open_memory(call) as memory:
         if log_id is None:
             undone = await memory.undo_all(
                 add=add or None, since=since, undo=undo, reason=given["reason"], dry_run=dry_run, **named
             )
             return _tell_undone(call, undone)
-        entry = await memory.undo(log_id, reason=given["reason"])
+        entry = await memory.layers.undo(log_id, given["reason"], **named)
     name = to_line(entry.memory_id)
     call.say(f"{name} is {quote(entry.after.content)} again" if entry.after else f"removed {name} again")
     return call.document(log=entry)
@@ -311,8 +318,7 @@ def _tell_undone(call: CommandCall, undone: Undone) -> int:
 
 @root.command("delete")
 @_memory_argument
-@option.text("--user user_id", "NAME", "Only if it is this user's.")
-@option.text("--agent agent_id", "NAME", "Only if it is this agent's own.")
+@_owner_options
 @option.reason
 @option.flag("--forever", "Never learn it again, from whatever text; `octavo allow` lifts that.")
 @option.yes
@@ -332,13 +338,10 @@ async def delete_command(
         raise ConfigError("give --user or --agent, not both: a memory has one owner")
     async with open_memory(call) as memory:
         if not yes:
-            there = await memory.get(id_)
-            for kind, name in owner.items():
-                if name is not None and (kind, name) != (f"{there.memory_type}_id", there.entity_id):
-                    raise NotFound(f"the {kind.removesuffix('_id')} {name} has no memory {id_!r}")
+            there = await memory.layers.get(id_, **owner)
             call.confirm(f"Delete {quote(there.content)} of {quote(_owner(there))}?")
         gone = await memory.layers.forget(id_, **owner, reason=reason, forever=forever)
-        last = (await memory.layers.logs(id_, action="delete", limit=1))[0]
+        last = (await memory.layers.logs(id_, action="delete", limit=1, **gone.owner))[0]
     learnt = f", and it is not learnt again (octavo allow {to_line(id_)})" if forever else ""
     call.say(f"deleted {quote(gone.content)}{learnt}; octavo undo {to_line(last.id)} brings it back")
     return call.document(memory=gone, log=last)

@@ -113,7 +113,7 @@ def seal(record: Record) -> StoredRecord:
         updated_at = created_at if record.updated_at is None else _check_time("updated_at", record.updated_at)
         expires_at = None if record.expires_at is None else _check_time("expires_at", record.expires_at)
     except InvalidRecord as error:
-        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from None
+        raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {error}") from error
     except (TypeError, AttributeError) as error:
         wrong = _name_no_text(record) or error
         raise InvalidRecord(f"record {_shorten(record.id)} of {record.collection!r}: {wrong}") from error

@@ -15,9 +15,10 @@ _PIECE = 1024
 _LONGEST_TAIL = 256  # characters after which a piece ends even among marks
 _PHRASES = re.compile("([\ufdfa\ufdfb]+)")  # single signs that NFKC spells out with 18 and 8 characters
 _DEL_AND_C1 = re.compile("[\x7f-\x9f]")
-#: All but the tab of C0, DEL and C1; what ends a line or turns its direction; halves of characters, which no stream takes.
+#: All but the tab of C0, DEL and C1; what ends a line or turns its direction; what nobody sees (but joiners, of which
+#: emoji and scripts are made); halves of characters, which no stream takes.
 _CONTROLS = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ud800-\udfff\ufeff]"
 )
 
 

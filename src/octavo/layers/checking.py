@@ -194,7 +194,7 @@ def expiry(
             )
         if expires_at <= at:
             raise InvalidRecord(
-                f"expiry_date {expires_at.isoformat()} is in the past; forget() removes a memory at once"
+                f"expiry_date {expires_at.isoformat()} is in the past; give a time to come, or delete the memory"
             )
         return Expiry(False, expires_at)
     if is_permanent is True:

@@ -29,7 +29,7 @@ from octavo.layers.records import (
     source_record,
     version_of,
 )
-from octavo.layers.shared import TRIES, Shared
+from octavo.layers.shared import MOST_OWNERS, TRIES, Shared, check_one_owner
 from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
 from octavo.stores import to_store
 from octavo.util.secrets import KEY_FILE, DigestKey
@@ -306,7 +306,8 @@ class LayeredMemory(LayerReading):
         shared = self._begin()
         scope = self._scope(user_id, agent_id)
         if scope == Scope(tenant=self.tenant):
-            last = await shared.last_change(checking.name("memory_id", memory_id), self.tenant)
+            await shared.check_log(checking.name("memory_id", memory_id), self.tenant)
+            last = await shared.last_change(memory_id, scope)
             if last is None:
                 raise NotFound(f"there is no memory {memory_id!r}, and there was none")
             scope = last.scope
@@ -323,37 +324,55 @@ class LayeredMemory(LayerReading):
         owner = owner_of(scope).scope(scope.tenant)
         return await OwnerNotes.read(self._shared.store, owner, self._shared.digest_key)
 
-    async def undo(self, log_id: str, reason: str | None = None, *, user_id: str | None = None) -> LogEntry:
+    async def undo(
+        self,
+        log_id: str,
+        reason: str | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> LogEntry:
         """Take back the last change of a memory, which is a change itself; Conflict when it is not the last.
 
-        With a user, only of a memory of theirs. What is brought back has its old end, unless that has passed: then it has none.
+        With an owner, only of a memory of theirs. What is brought back has its old end, unless that has passed: then it has none.
         """
         self._begin()
         why = checking.reason(reason)
         name = checking.name("log_id", log_id)
-        query = Query(collection=LOG, ids=(name,), scope=self._scope(user_id, None), limit=1)
+        query = Query(collection=LOG, ids=(name,), scope=self._scope(user_id, agent_id), limit=MOST_OWNERS)
         found = await self.store.find(query)
         if not found:
             raise NotFound(f"there is no log row {log_id!r}")
+        check_one_owner(log_id, found)
         entry = entry_of(found[0])
         if entry.version is None:
             raise Conflict(f"there is nothing to undo: {log_id!r} says that nothing was changed")
 
-        return await self._undo([entry], why)
+        return await self._undo([entry], owner_of(found[0].scope).scope(self.tenant), why)
 
     async def undo_together(
-        self, entries: Sequence[LogEntry], name: str, reason: str | None = None, *, dry_run: bool = False
+        self,
+        entries: Sequence[LogEntry],
+        name: str,
+        reason: str | None = None,
+        *,
+        dry_run: bool = False,
+        user_id: str | None = None,
+        agent_id: str | None = None,
     ) -> LogEntry:
         """Bring one memory back to what it was before these changes of it, which must be its last ones.
 
         The row of it has `name` in its metadata, as `undo`; a dry run answers the last of the changes, and writes nothing.
         """
-        self._begin()
-        return await self._undo(entries, checking.reason(reason), {"undo": name}, dry_run=dry_run)
+        shared, scope = self._begin(), self._scope(user_id, agent_id)
+        if scope == Scope(tenant=self.tenant):
+            await shared.check_log(entries[0].memory_id, self.tenant)
+        return await self._undo(entries, scope, checking.reason(reason), {"undo": name}, dry_run=dry_run)
 
     async def _undo(
         self,
         entries: Sequence[LogEntry],
+        scope: Scope,
         why: str | None,
         metadata: dict[str, Any] | None = None,
         *,
@@ -363,14 +382,14 @@ class LayeredMemory(LayerReading):
         by_version = {entry.version: entry for entry in entries}
 
         async def attempt() -> ChangeStep:
-            newest = await shared.last_change(memory_id, self.tenant)
+            newest = await shared.last_change(memory_id, scope)
             if newest is None or (last := entry_of(newest)).version not in by_version:
                 later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
                 raise Conflict(f"only the last change of a memory can be undone{later}")
             first = last
             while (first.version or 0) - 1 in by_version:
                 first = by_version[(first.version or 0) - 1]
-            present = None if last.after is None else await self._find_version(last)
+            present = None if last.after is None else await self._find_version(last, scope)
             at = shared.now_after(last.created_at)
             step = undo_step(first, last, newest.scope, present, why, at, metadata)
             return await self._lift_rejection(step, last)
@@ -388,10 +407,10 @@ class LayeredMemory(LayerReading):
                 step.ops.append(noted.allow_op(undone.memory_id))
         return step
 
-    async def _find_version(self, entry: LogEntry) -> Record:
+    async def _find_version(self, entry: LogEntry, scope: Scope) -> Record:
         """The memory at the version that the change made; the row alone may be older than what is there by now."""
         try:
-            record = await self._shared.find(entry.memory_id, Scope(tenant=self.tenant), entry.memory_layer)
+            record = await self._shared.find(entry.memory_id, scope, entry.memory_layer)
         except NotFound:
             raise Conflict(f"the memory {entry.memory_id!r} was removed meanwhile") from None
         if version_of(record) != entry.version:

@@ -121,12 +121,15 @@ class LayerReading:
         found = [Found(memory=memory_of(hit.record), score=hits.likelihood(hit)) for hit in hits]
         return Page(found, left_out=hits.left_out, probably_absent=hits.probably_absent)
 
-    async def history(self, memory_id: str) -> list[LogEntry]:
+    async def history(
+        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None
+    ) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""
-        found = await self.logs(checking.name("memory_id", memory_id), limit=None)  # of None, everybody's
+        name = checking.name("memory_id", memory_id)  # of None, everybody's
+        found = await self.logs(name, user_id=user_id, agent_id=agent_id, limit=None)
         if not found:  # of one that was written by hand nothing is known
             try:
-                await self.get(memory_id)
+                await self.get(memory_id, user_id=user_id, agent_id=agent_id)
             except NotFound:
                 raise NotFound(f"there is no memory {memory_id!r}, and there was none") from None
         return found[::-1]
@@ -150,6 +153,8 @@ class LayerReading:
         if memory_id is not None:
             if not checking.name("memory_id", memory_id):
                 raise InvalidQuery("memory_id is empty")
+            if scope == Scope(tenant=self.tenant):
+                await self._begin().check_log(memory_id, self.tenant)
             scope = replace(scope, session=memory_id)
         kind = checking.optional_action(action)
         begin, end = checking.span(since, until)

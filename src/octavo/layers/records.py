@@ -177,7 +177,10 @@ def check_storable(record: Record) -> Record:
     if FOUND_BY in record.data:  # where stores look for it
         data = {FOUND_BY: record.data[FOUND_BY], **record.data}
         record = msgspec.structs.replace(record, data=data)
-    stored = seal(record).record
+    try:
+        stored = seal(record).record
+    except InvalidRecord as error:  # whoever calls has not named the record, but what is wrong with it
+        raise InvalidRecord(str(error.__cause__ or error)) from None
     size = len(msgspec.json.encode(state_of(stored)))
     if size > _MEMORY_BYTES:
         raise InvalidRecord(

@@ -10,13 +10,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from octavo.config import Settings
-from octavo.errors import Conflict, NotFound, OctavoError, StoreClosed, StoreUnavailable
+from octavo.errors import Conflict, InvalidQuery, NotFound, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Resembles, Store, write_ops
 from octavo.layers import reasons
 from octavo.layers.changes import ChangeStep, remove_step
-from octavo.layers.records import COLLECTIONS, LOG
+from octavo.layers.records import COLLECTIONS, LOG, log_id, owner_of
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
 from octavo.util.secrets import DigestKey
@@ -28,6 +30,7 @@ CHANGES: tuple[Action, ...] = ("insert", "update", "delete", "expire")
 _PAUSE_SECONDS = 0.05
 _TICK = timedelta(microseconds=1)
 _SWEPT_AT_ONCE = 200
+MOST_OWNERS = 4  # of one id that are named, when nobody says which of them is meant
 _log = logging.getLogger("octavo.layers")
 
 
@@ -97,19 +100,27 @@ class Shared:
     async def find(
         self, memory: str, scope: Scope, layer: Layer | None = None, *, alive_at: datetime | None = None
     ) -> Record:
-        """The record of a memory in this scope, or NotFound."""
+        """The record of a memory in this scope, or NotFound; InvalidQuery if several owners there have one of that id."""
         queries = [
-            Query(collection=COLLECTIONS[each], ids=(memory,), scope=scope, alive_at=alive_at, limit=1)
+            Query(
+                collection=COLLECTIONS[each], ids=(memory,), scope=scope, alive_at=alive_at, limit=MOST_OWNERS
+            )
             for each in (LAYERS if layer is None else (layer,))
         ]
-        for page in await asyncio.gather(*map(self.store.find, queries)):
-            for record in page:
-                return record
-        raise NotFound(f"there is no memory {memory!r}")
+        found = [record for page in await asyncio.gather(*map(self.store.find, queries)) for record in page]
+        if not found:
+            raise NotFound(f"there is no memory {memory!r}")
+        check_one_owner(memory, found)
+        return found[0]
 
-    async def last_change(self, memory: str, tenant: str) -> Record | None:
+    async def check_log(self, memory: str, tenant: str) -> None:
+        """InvalidQuery if several owners have or had a memory of that id, and so each a row of its beginning."""
+        query = Query(collection=LOG, ids=(log_id(memory, 1),), scope=Scope(tenant=tenant), limit=MOST_OWNERS)
+        check_one_owner(memory, await self.store.find(query))
+
+    async def last_change(self, memory: str, scope: Scope) -> Record | None:
         """The log row of the last change of a memory."""
-        scope = Scope(tenant=tenant, session=memory)
+        scope = replace(scope, session=memory)
         query = Query(collection=LOG, scope=scope, kinds=CHANGES, newest_first=True, limit=1)
         return next(iter(await self.store.find(query)), None)
 
@@ -219,3 +230,11 @@ class Shared:
             if status == "queued":  # they will be removed when the store is back, and counted by nobody
                 return total
             total += sum(won)
+
+
+def check_one_owner(memory: str, found: Sequence[Record]) -> None:
+    """InvalidQuery if these are of several owners: ids that came with an import are unique only within each."""
+    owners = sorted({(owner.type, owner.id) for owner in (owner_of(record.scope) for record in found)})
+    if len(owners) > 1:
+        named = " and ".join(f"{kind} {name!r}" for kind, name in owners)
+        raise InvalidQuery(f"the id {memory!r} belongs to {named}: give the user or agent that is meant")

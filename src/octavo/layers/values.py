@@ -58,6 +58,11 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         """The content, under the name it has in the hits of a search."""
         return self.content
 
+    @property
+    def owner(self) -> dict[str, Any]:
+        """Whose it is, as every method is told it: a `user_id` or an `agent_id`."""
+        return {f"{self.memory_type}_id": self.entity_id}
+
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """All that a memory was at one version, as a log row keeps it; `data` has what is not the caller's."""

@@ -81,6 +81,12 @@ class MemoryServer(MCPServer[Any]):
         finally:
             CALLER.reset(held)
 
+    async def run_stdio_async(self) -> None:
+        """Serve stdin and stdout."""
+        from octavo.mcp.stdio import serve_stdio  # which an HTTP server never needs
+
+        await serve_stdio(self._lowlevel_server)
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
@@ -193,7 +199,7 @@ def _describe_mistakes(error: ValidationError) -> str:
             if each["type"] == "extra_forbidden"
             else each["msg"].removeprefix("Value error, ")
         )
-        got = f"; got {each['input']!r}" if each["type"].startswith(("less", "greater")) else ""
+        got = f"; got {each['input']!r}" if each["type"].startswith(("less", "greater", "int_")) else ""
         told.append(f"{where}: {what[:200]}{got[:80]}")
     more = error.error_count() - len(told)
     return "; ".join(told) + (f"; and {more} more" if more > 0 else "")

@@ -22,7 +22,7 @@ from octavo.kernel.text import content
 from octavo.layers.reasons import is_chinese
 from octavo.layers.records import topic_in
 from octavo.layers.topic import LASTING_TOPICS
-from octavo.memory.searching import SOURCE_OF, Moment, Seen, dedupe, with_neighbours
+from octavo.memory.searching import SOURCE_OF, Moment, Seen, dedupe, sources_of, with_neighbours
 from octavo.search.hits import Context, Recalled, Source, fence_for, fit_line, one_line
 
 Part: TypeAlias = Literal["profile", "summary", "recent", "found"]
@@ -171,6 +171,10 @@ def build(
         ]
         for part, records in parts.items()
     }
+    found = {record.id for record in parts.get("found", ())}
+    standing = {
+        record.id for one in parts.values() for record in one if found.intersection(sources_of(record)[:-1])
+    }
     fence = fence_for(head + body for rows in everything.values() for _, _, head, body in rows)
     words = _WORDS[language]
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
@@ -202,7 +206,7 @@ def build(
         waiting[part] = left
 
     for cut_best in (False, True):
-        waiting, seen = dict(everything), Seen(shown)
+        waiting, seen = dict(everything), Seen(shown, standing)
         chosen: dict[Part, list[ContextLine]] = {part: [] for part in SHARES}
         used: dict[Part, int] = dict.fromkeys(SHARES, 0)
         for part in _FIRST:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self, cast
@@ -225,10 +225,14 @@ def _says_all(sentence: Hit, fact: Hit) -> bool:
 
 
 class Seen:
-    """What was shown already, so that nothing is said twice: not a text, and not a fact beside its sentence."""
+    """What was shown already, so that nothing is said twice: not a text, and not a fact beside its sentence.
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
+    But a fact of `standing` is said even so: what it has overtaken may be shown too, and would be the last word.
+    """
+
+    def __init__(self, texts: Iterable[str] = (), standing: Collection[str] = ()) -> None:
         self._ids: set[str] = set()
+        self._standing = standing
         self._texts = set(map(_fold, texts))
         self._sentences: set[str] = set()  # those whose facts were shown
 
@@ -239,7 +243,9 @@ class Seen:
         if text in self._texts:
             self._ids.add(record.id)  # what it says is shown, so its facts need not be
             return False
-        if record.id in self._ids or record.id in self._sentences or self._ids.intersection(newest):
+        if record.id in self._ids or record.id in self._sentences:
+            return False
+        if self._ids.intersection(newest) and record.id not in self._standing:
             return False
         self._ids.add(record.id)
         self._texts.add(text)

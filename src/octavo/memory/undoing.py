@@ -37,6 +37,7 @@ class UndoMany:
         self._layers = layers
         self._store = layers.store
         self._scope = whose.owner_scope
+        self._owner = whose.owner
         self._reason = reason
         self._dry_run = dry_run
         self._name = new_id("undo_")
@@ -79,7 +80,9 @@ class UndoMany:
                 kept[memory] = f"the memory {memory!r} has expired"
                 continue
             try:
-                await self._layers.undo_together(entries, self._name, self._reason, dry_run=self._dry_run)
+                await self._layers.undo_together(
+                    entries, self._name, self._reason, dry_run=self._dry_run, **self._owner
+                )
                 changes.append(entries[-1])
             except Conflict as error:
                 kept[memory] = str(error)

@@ -246,10 +246,14 @@ def queries(scope: Scope, at: datetime, filters: Filters) -> list[Query]:
         "since": _moment("since", filters.get("since")),
         "until": _moment("until", filters.get("until")),
     }
-    return [
+    found = [
         Query(collection=collection, scope=scope, alive_at=at, **clauses).checked()
         for collection in _collections(filters)
     ]
+    since, until = found[0].since, found[0].until
+    if since and until and since > until:
+        raise InvalidQuery(f"since ({since.isoformat()}) is later than until ({until.isoformat()})")
+    return found
 
 
 def _names(what: str, given: Sequence[str] | None) -> tuple[str, ...] | None:

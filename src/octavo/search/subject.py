@@ -95,7 +95,9 @@ _NAME_FIRST_CHINESE = lazy_pattern(
 _GIVEN = frozenset(
     "伟芳娜敏静丽强磊洋勇艳杰娟涛超秀霞刚桂英华玉兰志佳琪欣怡婷雪梅琳晶莹颖倩雯萱涵妍悦思彤嘉诗梦洁瑶曼薇菲晓宇浩轩泽辰子豪博睿俊凯鹏翔峰宁安然若楠知念晨阳曦昊翰君晴月芬莲珍琴燕红丹青云帆航哲恒诚毅斌彬辉建国庆海岚蓉蕾璐媛淑慧贤德瑞祥康健柏芷亦舟阮"
 )
-_NICKNAME_FIRST = lazy_pattern(rf"(?:阿(?![司里拉妈爸爷公婆嬷姨姐哥弟妹叔伯娘爹嫂])[\u4e00-\u9fff]|[老小][{SURNAMES}]){_DOES_CHINESE}")
+_NICKNAME_FIRST = lazy_pattern(
+    rf"(?:阿(?![司里拉妈爸爷公婆嬷姨姐哥弟妹叔伯娘爹嫂])[\u4e00-\u9fff]|[老小][{SURNAMES}]){_DOES_CHINESE}"
+)
 # "My wife Funmi", 我叔叔, "Funmi hates", 读书会的时间是; and what they are called: "my dog is called Biscuit", 我叔叔叫王志强.
 _SUBJECTS = tuple(
     map(

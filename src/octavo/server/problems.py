@@ -205,7 +205,9 @@ def sentence(errors: Sequence[Mapping[str, object]]) -> str:
         where = _cut(".".join(parts[1:] or parts), 80)
         what = _cut(str(error.get("msg", "")).removeprefix("Value error, "), 200)
         if error.get("type") == "extra_forbidden":
-            what = "is not known here; leave it out"
+            near = error.get("near")
+            cure = f"did you mean {near[0]}?" if isinstance(near, list) and near else "leave it out"
+            what = f"is not known here; {cure}"
         elif error.get("type") in ("model_attributes_type", "model_type", "dict_type"):
             what = "must be a JSON object"
         elif error.get("type") == "string_unicode":

@@ -62,8 +62,8 @@ def _text(most_bytes: int | None = None, *, blank: bool = False) -> AfterValidat
     return AfterValidator(check)
 
 
-class SessionCursor(msgspec.Struct, frozen=True):
-    """Where a listing of sessions goes on, and before which moment it began: newer events move no session in it."""
+class MomentCursor(msgspec.Struct, frozen=True):
+    """Where a listing goes on whose order changes, and at which moment it began: what is newer moves nothing in it."""
 
     after: Cursor
     began: datetime
@@ -109,11 +109,11 @@ _goes_on = Query(description="Go on from here: the `next` of the page before.")
 _opaque = WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN})
 #: Where to go on: the `next` of the answer before.
 After = Annotated[Any, _goes_on, _token_of(Cursor, _has_time), _opaque]
-#: The same in a listing of sessions.
-AfterSession = Annotated[
+#: The same in a listing of sessions or of a profile.
+AfterMoment = Annotated[
     Any,
     _goes_on,
-    _token_of(SessionCursor, lambda cursor: _has_time(cursor.after) and cursor.began.tzinfo is not None),
+    _token_of(MomentCursor, lambda cursor: _has_time(cursor.after) and cursor.began.tzinfo is not None),
     _opaque,
 ]
 #: The same in a listing by name: the name is the cursor's id.
@@ -170,6 +170,8 @@ class NewMemory(Body):
             for name in ("category", "is_permanent", "expiry_date", "ttl_seconds", "reason"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{name} is decided for each fact by auto_extract; leave it out")
+            if "memory_layer" in self.model_fields_set:
+                raise ValueError("memory_layer is decided for each fact by auto_extract; leave it out")
         return self
 
 
@@ -199,7 +201,9 @@ class Revision(Body):
 
 
 #: What a question about nobody is answered.
-WHOSE = 'whose memory? give user_id, agent_id or session_id, or "everyone": true'
+WHOSE = (
+    'whose memory? give user_id or agent_id, with session_id for one of their sessions, or "everyone": true'
+)
 WHOSE_MEMORIES = 'whose memories? give user_id or agent_id, or "everyone": true'
 
 
@@ -233,7 +237,10 @@ class Prompted(Body):
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES), _text(MAX_QUESTION_BYTES)]
     user_id: Name | None = None
     agent_id: Name | None = None
-    session_id: Name | None = None
+    session_id: Name | None = Field(
+        None,
+        description="Only this session of theirs; where nobody is named, of `default_user` and of nobody.",
+    )
 
     @property
     def whose(self) -> dict[str, Any]:
@@ -362,6 +369,6 @@ class Batch(Body):
     requests: Annotated[list[BatchedRequest], Field(min_length=1)]
 
 
-def token(cursor: Cursor | SessionCursor | None) -> str | UnsetType:
+def token(cursor: Cursor | MomentCursor | None) -> str | UnsetType:
     """A cursor as callers give it back; nothing where there is no more."""
     return UNSET if cursor is None else base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()

@@ -1,10 +1,11 @@
 """How a request reaches its route: names in paths, parameters and bodies, and what its caller may see."""
 
 import asyncio
+import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from fastapi import Depends, Request, Response
 from fastapi.dependencies.utils import get_flat_params
@@ -15,6 +16,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from octavo.errors import NotFound
+from octavo.kernel.codec import MAX_NAME_BYTES
 from octavo.kernel.ports import ListsNames, Store
 from octavo.layers import LayeredMemory
 from octavo.layers.values import OwnerType
@@ -162,6 +164,7 @@ class QuickRoute(APIRoute):
             **{field.name: (field.field_info.annotation, field.field_info) for field in fields},
         )
         names = [field.name for field in fields]
+        of_query = [name for name in names if name not in self.param_convertors]
         # What is made of some of them for the endpoint: its name, what makes it, and of which.
         made: list[tuple[Any, Any, list[str]]] = [
             (each.name, each.call, [field.name for field in get_flat_params(each)])
@@ -170,6 +173,8 @@ class QuickRoute(APIRoute):
         reads = self.methods == {"GET"}  # a change that was begun is made, whoever waits for it
         body = self.dependant.body_params[0].field_info if self.dependant.body_params else None
         kind: TypeAdapter[Any] | None = body and TypeAdapter(body.annotation)  # type: ignore[arg-type]
+        bodies = () if body is None else (body.annotation, *get_args(body.annotation))
+        fields_of_body = [name for each in bodies for name in getattr(each, "model_fields", ())]
 
         async def handle(plain: Request) -> Response:
             request = Admitted(plain.scope, plain.receive)
@@ -181,13 +186,13 @@ class QuickRoute(APIRoute):
                 raise refuse_request("is given twice; keep one", "parameters", twice[0])
             # What the path says comes last: no query can stand in for it.
             given = validate(
-                "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}
+                "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}, of_query
             )
             values = {name: getattr(given, name) for name in names}
             for name, make, parts in made:
                 values[name] = make(request=request, **{part: values.pop(part) for part in parts})
             if body is not None and kind is not None:
-                values["body"] = await _read_body(request, kind, needed=body.is_required())
+                values["body"] = await _read_body(request, kind, fields_of_body, needed=body.is_required())
             work = endpoint(request=request, **values)
             return await (_answer_unless_gone(work, request) if reads else work)
 
@@ -210,7 +215,9 @@ async def _answer_unless_gone(work: Coroutine[Any, Any, Response], request: Requ
         reading.cancel()
 
 
-async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) -> Any:
+async def _read_body(
+    request: Request, kind: TypeAdapter[Any], known: Collection[str], *, needed: bool
+) -> Any:
     """What a request says in its body; others have a turn before a long one is parsed, and after it."""
     raw = await request.body()
     if needed and not raw:
@@ -228,7 +235,7 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
         ) from None
     except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, thousands of brackets
         raise HTTPException(400, "the body cannot be read as JSON") from None
-    found = validate("body", kind.validate_python, value)
+    found = validate("body", kind.validate_python, value, known)
     await let_others(len(raw))
     return found
 
@@ -242,13 +249,22 @@ def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def validate(where: str, check: Callable[[Any], Any], value: Any) -> Any:
-    """What pydantic makes of a value; what does not fit is said to be in this part of the request."""
+def validate(where: str, check: Callable[[Any], Any], value: Any, known: Collection[str] = ()) -> Any:
+    """What pydantic makes of a value; what does not fit is said to be in this part of the request.
+
+    A name that is not known is told the nearest of those that are.
+    """
     try:
         return check(value)
     except ValidationError as error:
         told = error.errors(include_url=False, include_context=False)
-    raise RequestValidationError([{**each, "loc": (where, *each["loc"])} for each in told])
+    wrong = []
+    for each in told:
+        near = []
+        if each["type"] == "extra_forbidden" and len(each["loc"]) == 1:
+            near = difflib.get_close_matches(str(each["loc"][0])[:MAX_NAME_BYTES].lower(), known, 1)
+        wrong.append({**each, "loc": (where, *each["loc"]), "near": near})
+    raise RequestValidationError(wrong)
 
 
 def check_values(body: bytes) -> None:

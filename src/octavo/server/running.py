@@ -4,6 +4,7 @@ Each connection always has a deadline, and when there are too many, one that ask
 """
 
 import asyncio
+import errno
 import functools
 import gc
 import logging
@@ -150,10 +151,12 @@ def bind(host: str, port: int) -> socket.socket:
         sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
-        raise OctavoError(
-            f"cannot listen on {host} port {port}: {error.strerror or error}; "
-            "is a server running there already? --port names another, 0 is any that is free"
-        ) from None
+        cure = "--port names another, 0 is any that is free"
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            cure = "--host names an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all it has"
+        elif error.errno == errno.EADDRINUSE:
+            cure = f"is a server running there already? {cure}"
+        raise OctavoError(f"cannot listen on {host} port {port}: {error.strerror or error}; {cure}") from None
     sock.set_inheritable(True)
     return sock
 

@@ -140,8 +140,8 @@ class EnglishReader(ClauseReader):
         if ENGLISH.DONE_TALKING.match(bare):
             return []
         if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
-            kin = bare[match.start(match.lastgroup or "kin") :]
-            clause = bare = f"my {kin[0].lower()}{kin[1:]}"
+            whom = bare[match.start(match.lastgroup or "kin") :]
+            clause = bare = f"my {whom[0].lower()}{whom[1:]}"
         name = re.split(r"'s |\s", bare, maxsplit=1)[0].casefold()
         if name not in STOP_WORDS and (kin := self.context.people.get(name)):  # "Funmi hates coriander"
             clause = bare = f"{self._mine} {kin} {bare}"

@@ -13,7 +13,9 @@ _PAST |= {f"{begin}{word}" for begin in ENGLISH.words["PREFIXES"] for word in _P
 _PAST -= set(ENGLISH.words["NOT_PAST"])
 _NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
 _BETWEEN_PERFECT = frozenset(ENGLISH.words["BETWEEN_PERFECT"])
-_SAME_IN_PAST = frozenset("put set cut hit split hurt let shut spread burst bet".split())
+_SAME_IN_PAST = frozenset(
+    ["put", "set", "cut", "hit", "split", "hurt", "let", "shut", "spread", "burst", "bet"]
+)
 _DONE_ONCE = re.compile(
     r"\b(?:yesterday|today|ago|last|after|just|finally|earlier|this (?:morning|week|month|year)|in (?:\d{4}|\w+uary|march|april|may|june|july|august|\w+ber))\b",
     re.IGNORECASE,

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -69,21 +70,22 @@ class _LogFilters(Body):
 @pages.add("GET", "/memories/{memory:name}")
 async def show_memory(page: ConsoleRequest) -> Response:
     """A memory as it is, or was before it went; where it came from, and every change of it."""
-    name, layers, only = page.path_params["memory"], page.layers, page.user_id()
-    history = await layers.logs(name, user_id=only, limit=_ROWS, max_bytes=page.page_bytes)
+    name, layers, whose = page.path_params["memory"], page.layers, _find_whose(page)
     memory: Fact | None = None
     late, vector, sources = False, None, list[Record]()
-    try:
-        memory = await layers.get(name, user_id=only)
+    with suppress(NotFound):
+        memory = await layers.get(name, **whose)
+        whose = memory.owner
         late, vector = await _index_state(page, memory)
         sources = await _sources(page, memory)
-    except NotFound:
-        if not history:
-            raise
+    history = await layers.logs(name, limit=_ROWS, max_bytes=page.page_bytes, **whose)
+    if memory is None and not history:
+        raise NotFound(f"there is no memory {name!r}")
     return page.render(
         "memory.html",
         name=name,
         memory=memory,
+        named=_named(page),
         at=now(),
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
@@ -98,11 +100,10 @@ async def show_memory(page: ConsoleRequest) -> Response:
 @pages.add("POST", "/memories/{memory:name}")
 async def edit_memory(page: ConsoleRequest) -> Response:
     """Let a memory say something else."""
-    memory = await page.layers.get(page.path_params["memory"], user_id=page.user_id())
+    memory = await page.layers.get(page.path_params["memory"], **_find_whose(page))
     body = page.read(Revision, "content", "category", "reason")
-    whose = {f"{memory.memory_type}_id": memory.entity_id}
-    await memories.revise_memory(whose, memory.layer, memory.id, body, page)
-    return page.redirect(page.address("memories", memory.id, done="saved"))
+    await memories.revise_memory(memory.owner, memory.layer, memory.id, body, page)
+    return page.redirect(page.address("memories", memory.id, done="saved", **_named(page)))
 
 
 @pages.add("POST", "/memories/{memory:name}/reject")
@@ -110,16 +111,27 @@ async def reject_memory(page: ConsoleRequest) -> Response:
     """Remove a memory, and with it what it says forever, if that is asked for."""
     name, forever = page.path_params["memory"], page.sent.get("how") == "reject"
     reason = page.read(Undoing).reason
-    await page.layers.forget(name, user_id=page.user_id(), reason=reason, forever=forever)
-    return page.redirect(page.address("memories", name, done="rejected" if forever else "saved"))
+    await page.layers.forget(name, reason=reason, forever=forever, **_find_whose(page))
+    done = "rejected" if forever else "saved"
+    return page.redirect(page.address("memories", name, done=done, **_named(page)))
 
 
 @pages.add("POST", "/undo/{row:name}")
 async def undo_change(page: ConsoleRequest) -> Response:
     """Take back the last change of a memory."""
     reason = page.read(Undoing).reason
-    row = await page.layers.undo(page.path_params["row"], reason, user_id=page.user_id())
-    return page.redirect(page.address("memories", row.memory_id, done="undone"))
+    row = await page.layers.undo(page.path_params["row"], reason, **_find_whose(page))
+    return page.redirect(page.address("memories", row.memory_id, done="undone", **_named(page)))
+
+
+def _named(page: ConsoleRequest) -> dict[str, str]:
+    """Whose memory it is, where the address says so: several owners may have one of the same id."""
+    return {name: page.query_params.get(name, "") for name in ("user", "agent")}
+
+
+def _find_whose(page: ConsoleRequest) -> dict[str, Any]:
+    named = _named(page)
+    return memories.find_named(page, named["user"] or None, named["agent"] or None)
 
 
 @pages.add("GET", "/log")

@@ -56,7 +56,7 @@ CHINESE = {
     "Memory probably holds no answer: these are the least bad ones.": "记忆里多半没有答案：以下只是相对接近的。",
     "Memory probably holds no answer.": "记忆里多半没有答案。", "presence": "有答案的可能", "Why not this one?": "为什么没有这一条？",
     "Shared words": "共有的词", "Lacking words": "缺少的词", "about": "关于", "Where does it stand?": "它排在哪里？",
-    "Whose memory? Give a user, an agent or a session.": "谁的记忆？请给出用户、智能体或会话。", "Tokens": "词元数", "tokens": "词元", "left out": "条未放入",
+    "Whose memory? Give a user or an agent, and perhaps a session of theirs.": "谁的记忆？请给出用户或智能体，可加上其会话。", "Tokens": "词元数", "tokens": "词元", "left out": "条未放入",
     "words": "词语", "meaning": "语义", "time": "时间", "neighbour": "邻近", "recency": "新近", "re-ranked": "重排", "summary": "摘要", "recent": "最近内容",
     "facts": "事实", "documents": "文档", "episodes": "事件记忆", "entities": "实体", "exchanges": "问答", "configs": "配置", "knowledge": "知识",
     # sessions

@@ -12,7 +12,7 @@ from octavo.errors import Conflict
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, list_heads
 from octavo.server.openapi import EventList, Routes, SessionList, TurnList, answer
-from octavo.server.requests import After, AfterSession, Limit, Name, NewEvent, PathName, SessionCursor, token
+from octavo.server.requests import After, AfterMoment, Limit, MomentCursor, Name, NewEvent, PathName, token
 from octavo.server.routing import Admitted
 from octavo.service.records import (
     EVENTS,
@@ -68,7 +68,7 @@ async def list_events(
 
 
 @router.answers("GET", "/sessions", "The sessions, the latest first", SessionList)
-async def list_sessions(request: Admitted, limit: Limit = 100, after: AfterSession = None) -> Response:
+async def list_sessions(request: Admitted, limit: Limit = 100, after: AfterMoment = None) -> Response:
     """The sessions, the latest first, each with its number of events and its first and last time; `next` goes on.
 
     One answer looks through 1,000 events, so it may hold fewer sessions than asked for while there are more.
@@ -99,8 +99,8 @@ async def list_session_turns(
 
 
 async def sessions_page(
-    store: Store, scope: Scope, limit: int, after: SessionCursor | None
-) -> tuple[list[Session], SessionCursor | None]:
+    store: Store, scope: Scope, limit: int, after: MomentCursor | None
+) -> tuple[list[Session], MomentCursor | None]:
     """The sessions of the newest events from a cursor on, the latest first, and where to go on.
 
     A session stands where its newest event did when the listing began. One that had a newer event then than the cursor
@@ -112,7 +112,7 @@ async def sessions_page(
     if not newest:
         return [], None
     began = min(newest[0].created_at, _LATEST) + _TICK if after is None else after.began
-    following = SessionCursor(newest[_NEWEST - 1].cursor, began) if len(newest) > _NEWEST else None
+    following = MomentCursor(newest[_NEWEST - 1].cursor, began) if len(newest) > _NEWEST else None
     latest: dict[str, Head] = {}
     for head in newest[:_NEWEST]:
         latest.setdefault(head.scope.session or "", head)
@@ -123,7 +123,7 @@ async def sessions_page(
         if after is not None and await list_heads(store, first) != [head]:
             continue
         if len(found) == limit:
-            return found, SessionCursor(newest[newest.index(head) - 1].cursor, began)
+            return found, MomentCursor(newest[newest.index(head) - 1].cursor, began)
         counted = await store.tally(own)
         if counted.first and counted.last:  # else its events are gone since
             found.append(

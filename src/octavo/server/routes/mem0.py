@@ -244,7 +244,7 @@ async def _delete_all(memory: AsyncMemory, meant: Meant) -> int:
     while found := await memory.get_all(metadata=meant.metadata, limit=_PAGE, **meant.owner):
         for fact in found:
             with suppress(NotFound):  # somebody else was quicker
-                await memory.delete(fact.id, reason=_BY_CLIENT)
+                await memory.layers.forget(fact.id, reason=_BY_CLIENT, **fact.owner)
         count += len(found)
     return count
 

@@ -8,6 +8,8 @@ from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
 from octavo.client.answers import Answers, FoundMemory, MemoryWithHistory, Remembered, SearchAnswer
+from octavo.kernel.ids import now
+from octavo.kernel.model import Cursor
 from octavo.layers.values import Action, Fact, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context
 from octavo.server.openapi import Allowed, AutoExtracted, LogList, MemoryList, Routes, answer
@@ -15,8 +17,11 @@ from octavo.server.requests import (
     MAX_LIMIT,
     MAX_PROFILE,
     After,
+    AfterMoment,
     Category,
     Limit,
+    MomentCursor,
+    Name,
     NewMemory,
     PathName,
     Prompt,
@@ -35,6 +40,19 @@ router = Routes("memories")
 log_router = Routes("log")
 _OWNER = "/memory/{memory_type:owner}/{entity_id:name}"
 _MEMORY = f"{_OWNER}/{{layer}}/{{memory_id:name}}"
+
+
+def find_named(
+    request: Admitted, user_id: Name | None = None, agent_id: Name | None = None
+) -> dict[str, Any]:
+    """The owner who was named, if the caller may see what is theirs; else the only user whom the caller's key opens."""
+    if agent_id is not None:
+        return {**request.owner(None, agent_id), "user_id": user_id}
+    return {"user_id": request.user_id(user_id)}
+
+
+#: Whose the id of a path is, where several have it: imported ids are unique only within their owner.
+OwnerIfNamed = Annotated[dict[str, Any], Depends(find_named)]
 
 
 @router.answers("POST", "/memory/query", "Find memories by what they say", Answers)
@@ -56,11 +74,15 @@ async def query_memories(body: Question, request: Admitted) -> Response:
 
 
 @router.answers("GET", "/memory/{memory_id:name}", "One memory with its history", MemoryWithHistory, 404)
-async def get_memory(memory_id: PathName, request: Admitted, after: After = None) -> Response:
+async def get_memory(
+    memory_id: PathName, whose: OwnerIfNamed, request: Admitted, after: After = None
+) -> Response:
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
     layers = request.layers
-    memory = await layers.get(memory_id, user_id=request.user_id())
-    rows = await layers.logs(memory_id, limit=MAX_LIMIT, after=after, max_bytes=request.page_bytes)
+    memory = await layers.get(memory_id, **whose)
+    rows = await layers.logs(
+        memory_id, limit=MAX_LIMIT, after=after, max_bytes=request.page_bytes, **memory.owner
+    )
     return answer(MemoryWithHistory(**asdict(memory), history=rows[::-1], next=token(rows.following)))
 
 
@@ -87,13 +109,23 @@ async def get_profile(
     limit: Annotated[int, Query(ge=0, le=MAX_PROFILE)] = MAX_PROFILE,
     category: Category | None = None,
     as_of: When | None = None,
-    after: After = None,
+    after: AfterMoment = None,
 ) -> Response:
-    """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
+    """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then.
+
+    What follows the first page is as it was when that was read.
+    """
+    at = now()
+    where = {"as_of": as_of} if after is None else {"as_of": after.began, "after": after.after}
     found = await request.layers.profile(
-        category=category, limit=limit, as_of=as_of, after=after, max_bytes=request.page_bytes, **whose
+        category=category, limit=limit, max_bytes=request.page_bytes, **where, **whose
     )
-    return _memories("profile", whose, found)
+    following = None
+    if found.following is not None:
+        # What is changed moves to the front: who read on as it is now would miss it.
+        began = after.began if after else as_of or max(at, found[0].updated_at)
+        following = MomentCursor(found.following, began)
+    return _memories("profile", whose, found, following)
 
 
 @router.answers("GET", f"{_OWNER}/events", "What happened to somebody", MemoryList, 404)
@@ -118,12 +150,14 @@ async def get_event_memories(
         max_bytes=request.page_bytes,
         **whose,
     )
-    return _memories("event", whose, found)
+    return _memories("event", whose, found, found.following)
 
 
-def _memories(layer: Layer, whose: dict[str, Any], found: Page[Fact]) -> Response:
-    following = token(found.following)
-    return answer(MemoryList(**whose, layer=layer, count=len(found), memories=found, next=following))
+def _memories(
+    layer: Layer, whose: dict[str, Any], found: Page[Fact], following: Cursor | MomentCursor | None
+) -> Response:
+    listed = MemoryList(**whose, layer=layer, count=len(found), memories=found, next=token(following))
+    return answer(listed)
 
 
 @router.answers("PUT", _MEMORY, "Change a memory", Fact, 404, 409)
@@ -136,7 +170,7 @@ async def revise_memory(
     return answer(await request.layers.revise(memory_id, layer=layer, **whose, **changes))
 
 
-@router.answers("DELETE", _MEMORY, "Forget a memory", Fact, 404, 409)
+@router.answers("DELETE", _MEMORY, "Delete a memory", Fact, 404, 409)
 async def forget_memory(
     whose: OwnerInPath,
     layer: Layer,
@@ -145,7 +179,7 @@ async def forget_memory(
     reason: Annotated[Reason | None, Query()] = None,
     forever: bool = False,
 ) -> Response:
-    """Forget it, and answer what was forgotten; its log stays. With `forever` it is not learnt again, from whatever text."""
+    """Delete it, and answer what was deleted; its log stays, and it can be brought back. With `forever` it is not learnt again, from whatever text."""
     gone = await request.layers.forget(memory_id, layer=layer, reason=reason, forever=forever, **whose)
     return answer(gone)
 
@@ -154,7 +188,7 @@ async def forget_memory(
     "POST", f"{_OWNER}/allow/{{memory_id:name}}", "Let a rejected fact be learnt again", Allowed, 404, 409
 )
 async def allow_memory(whose: OwnerInPath, memory_id: PathName, request: Admitted) -> Response:
-    """Lift what `forever` did when the memory was forgotten; it stays forgotten, until a text says it again."""
+    """Lift what `forever` did when the memory was deleted; it stays deleted, until a text says it again."""
     await request.layers.allow(memory_id, **whose)
     return answer(Allowed(allowed=memory_id))
 
@@ -175,9 +209,11 @@ LogFilters = Annotated[dict[str, Any], Depends(_read_filters)]
 
 
 @log_router.answers("GET", "/memory/{memory_id:name}/logs", "What was done to a memory", LogList)
-async def get_memory_log(memory_id: PathName, request: Admitted, asked: LogFilters) -> Response:
-    """Every change of a memory and why, newest first; also after it was forgotten."""
-    rows = await request.layers.logs(memory_id, user_id=request.user_id(), **asked)
+async def get_memory_log(
+    memory_id: PathName, whose: OwnerIfNamed, request: Admitted, asked: LogFilters
+) -> Response:
+    """Every change of a memory and why, newest first; also after it was deleted."""
+    rows = await request.layers.logs(memory_id, **whose, **asked)
     return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(rows.following)))
 
 
@@ -189,10 +225,12 @@ async def get_owner_log(whose: OwnerInPath, request: Admitted, asked: LogFilters
 
 
 @log_router.answers("POST", "/memory/logs/{log_id:name}/undo", "Undo a change", LogEntry, 404, 409)
-async def undo_change(log_id: PathName, request: Admitted, body: Undoing | None = None) -> Response:
+async def undo_change(
+    log_id: PathName, whose: OwnerIfNamed, request: Admitted, body: Undoing | None = None
+) -> Response:
     """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
     reason = None if body is None else body.reason
-    return answer(await request.layers.undo(log_id, reason, user_id=request.user_id()))
+    return answer(await request.layers.undo(log_id, reason, **whose))
 
 
 @log_router.answers("POST", f"{_OWNER}/undo", "Undo many changes of somebody", Undone, 404, 409)
