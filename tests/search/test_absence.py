@@ -114,6 +114,10 @@ KINDS = (
     ("My neighbour Agnete grows leeks.", "How old is Agnete?", "Agnete turns eighty this spring."),
     ("The wife teaches at the harbour school.", "What's my wife called?", "My wife is called Solveig."),
     ("We took a flat above the chemist, rent is steep.", "How much is my rent?", "The rent is 900 a month."),
+    ("We got two greyhounds, Odo and Fern.", "How old is Odo?", "Odo is nine now."),
+    ("Klaus from the allotment keeps bees.", "What is Klaus's surname?", "Klaus Brandt is my neighbour."),
+    ("My ski boots are in the attic.", "What colour are my ski boots?", "My ski boots are green."),
+    ("Choir is on Wednesdays.", "What is the name of my choir?", "My choir is called the Larks."),
     ("我女朋友在苏州读研。", "我女朋友叫什么名字？", "我女朋友叫顾小满。"),
     ("我表哥在青岛开店。", "我表哥几岁了？", "我表哥今年三十二岁。"),
     ("我们学校的学费太贵了。", "我们学校的学费是多少？", "学校的学费一年一万八。"),
@@ -128,6 +132,27 @@ async def test_who_asks_for_a_number_a_day_or_a_name_is_answered_by_a_text_that_
         await memory.add(told, user_id="lin")
         assert await absent(memory, question)
         await memory.add(answer, user_id="lin")
+        assert not await absent(memory, question)
+
+
+@pytest.mark.parametrize(
+    ("told", "question"),
+    [
+        ("The ferry leaves at nine.", "When does the ferry leave?"),
+        ("my little sister maddie is 6", "What is the name of my sister?"),
+        ("mobile's 07700 900733", "What's my phone number?"),
+        ("电话换成13877201234了", "我手机号多少"),
+        ("my girlfriend's Portuguese", "Where is my girlfriend from?"),
+        ("lost my nan in June", "Who died recently?"),
+        ("I spent thirty-one years on the haberdashery counter", "How did I earn my wages?"),
+        ("41 Marine Parade, Brighton, second bell", "What is my address?"),
+        ("my birthday is feb 29", "on what date was i born"),
+        ("现在在酒吧摇酒", "我靠什么挣钱？"),
+    ],
+)
+async def test_what_is_told_in_a_shape_of_its_own_is_not_absent(told, question):
+    async with AsyncMemory("memory://") as memory:
+        await memory.add(told, user_id="lin")
         assert not await absent(memory, question)
 
 

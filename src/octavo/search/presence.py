@@ -90,7 +90,7 @@ _DAY = AnswerKind(
     lazy_pattern(
         rf"\d|\b(?:{MONTH_NAMES})\b|\b(?:{WEEKDAY_NAMES}|today|tonight|tomorrow|yesterday|morning|afternoon|evening|midnight|noon"
         "|week|month|year|spring|summer|autumn|fall|winter|christmas|xmas|easter|eid|diwali|ramadan|thanksgiving|halloween"
-        "|at (?:about |around |half |quarter )*(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b|valentine|ago|last|next|since|until|every|each|always|soon|later|o'clock|born|turn)"
+        r"|at (?:about |around |half |quarter )*(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b|valentine|ago|last|next|since|until|every|each|always|soon|later|o'clock|born|turn)"
         "|[年月日号点节春夏秋冬]|星期|礼拜|周[一二三四五六日天末]|[上下这每]周|[今明昨后前当]天|[今明昨前后]晚|[早晚]上|[上中下]午"
         "|小时|初[一二三四五六七八九十]|除夕|时候",
         re.IGNORECASE,
@@ -300,7 +300,8 @@ def _lacks_answer_kind(
         if at not in ranked.others and (told is None or at in told)
     ]
     best = max((share for share, _ in fitting), default=0.0)
-    said = re.compile("|".join(map(re.escape, _CAPITALISED.findall(sentence))) or r"\Z")
+    names = [] if kind is _WHOLE_NAME else _CAPITALISED.findall(sentence)
+    said = re.compile("|".join(map(re.escape, names)) or r"\Z")
     return not any(
         kind.gives.search(said.sub(lambda name: name[0].lower(), simplify((quote or text)[:TOLD])))
         for nth, (share, (text, quote)) in enumerate(fitting)

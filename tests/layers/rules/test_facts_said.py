@@ -327,6 +327,7 @@ def test_details_stay_with_what_they_are_details_of(text: str, kept: list[str]) 
         "想象我是海盗", "把我当成皇帝", "我多希望我会弹竖琴", "我该不该跟他表白", "老吴一口咬定我借过他的伞", "他说：我爸是局长", "说明书上写着，我院停诊", "今天天气真不错啊",
         "帮我写：我是一名会计", "我邻居的儿子是飞行员", "艾琳离婚了", "周建国辞职了", "他说他没坐过船", "根据通知，住户六月搬走", "剧本里，我是个海盗",
         "我们来玩个游戏，我是国王", "换作是我，我就不去", "我本可以当舞者", "忘掉我住在柏林", "把我的电话删掉", "Forget my plate number", "Forget that I live in Berlin", "她说：“我住在罗马，我老公是兽医”", "我要是有钱就好了",
+        "Don't remember this: my PIN is 9999.", "Do not save this: my salary is 90k.", "别记住这个：我的密码是123456。", "不要保存：我的工资是九万。",
         "我们厂要搬走了，据说", "叫我过去帮忙", "来了直接按门铃", "给乐队取个名字", "今天胳膊都抬不起来",
     ],
 )  # fmt: skip
@@ -512,6 +513,11 @@ def test_what_ends_is_ended(text: str, kept: list[str]) -> None:
         ("The user's email is a@x.com", "I changed my email to b@y.org", "The user's email is b@y.org"),
         ("The user is 29", "I turned 30 today", "The user is 30"),
         ("The user lives in Leeds", "We've relocated to York", "The user lives in York"),
+        ("The user has two children", "I have three children now", "The user has three children now"),
+        ("The user has one cat", "I have two cats", "The user has two cats"),
+        ("The user is 17", "I'm 18 now", "The user is 18 now"),
+        ("用户有两个孩子", "我现在有三个孩子了", "用户现在有三个孩子了"),
+        ("用户养了一只猫", "我养了两只猫", "用户养了两只猫"),
         ("The user works at Siemens", "I got a job at Airbus", "The user works at Airbus"),
         ("The user smokes", "I quit smoking", "The user quit smoking"),
         ("用户手机号是13800000001", "新号码是13900000002", "用户新号码是13900000002"),
@@ -626,3 +632,46 @@ def test_a_day_that_is_said_first_is_kept(text: str, kept: str, at: str) -> None
 )
 def test_each_thing_of_a_list_is_a_statement(text: str, kept: list[str]) -> None:
     assert contents(text) == [f"The user {one}" for one in kept]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("My boss says I am lazy", ["The user's boss says they are lazy"]),
+        ("我妈妈说我很懒", ["用户的妈妈说用户很懒"]),
+        ("My doctor says I have diabetes", ["The user's doctor says they have diabetes"]),
+    ],
+)
+def test_what_others_say_of_the_user_is_told_as_theirs(text: str, kept: list[str]) -> None:
+    assert contents(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("I don't smoke but my brother does.", ["The user does not smoke", "The user's brother does smoke"]),
+        (
+            "I am not a vegetarian, but my wife is.",
+            ["The user is not a vegetarian", "The user's wife is a vegetarian"],
+        ),
+        ("我不喝酒，我爸爸喝。", ["用户不喝酒", "用户的爸爸喝酒"]),
+        ("Please remember that my locker code is 4471.", ["The user's locker code is 4471"]),
+        ("Mother stays in Poltava", ["The user's mother stays in Poltava"]),
+        ("me sister lives in Warwick", ["The user's sister lives in Warwick"]),
+        ("put my notice in today", ["The user put their notice in today"]),
+        ("周四 14:00 牙科 拔右下智齿", ["用户周四 14:00 牙科（拔右下智齿）"]),
+        ("我换到杭州了，3.3入职", ["用户换到杭州了（3.3入职）"]),
+        (
+            "长子在合肥，从事核聚变研究；次女在加拿大，开一家花店",
+            ["用户的长子在合肥（从事核聚变研究）", "用户的次女在加拿大（开一家花店）"],
+        ),
+        ("阿妈今年八十三 中风之后坐轮椅", ["用户的阿妈今年八十三（中风之后坐轮椅）"]),
+        ("我不吃牛肉哈 别给我推荐牛肉粉", ["用户不吃牛肉哈", "用户希望别给自己推荐牛肉粉"]),
+    ],
+)
+def test_what_is_left_out_is_filled_in_and_nothing_is_torn_apart(text: str, kept: list[str]) -> None:
+    assert contents(text) == kept
+
+
+def test_a_pronoun_after_somebody_else_is_not_the_user() -> None:
+    assert not [one for one in contents("找到房子了 跟一个女生合租 她人巨好笑") if "用户人" in one]

@@ -84,6 +84,12 @@ def superseded(known: str, text: str) -> list[str]:
             "I switched to tea.",
             "The user switched to tea (before: drinks coffee every morning)",
         ),
+        (
+            "The user's wife is called Eva",
+            "I divorced Eva.",
+            "The user divorced Eva (before: The user's wife is called Eva)",
+        ),
+        ("用户是素食者", "我现在吃肉了", "用户现在吃肉了（此前：是素食者）"),
         ("用户每天跑五公里", "我现在每天跑十公里", "用户现在每天跑十公里（此前：每天跑五公里）"),
         ("用户早上喝咖啡", "我改喝茶了", "用户改喝茶了（此前：早上喝咖啡）"),
         ("用户开一辆大众高尔夫", "我把高尔夫卖了", "用户把高尔夫卖了（此前：开一辆大众高尔夫）"),
