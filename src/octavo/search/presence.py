@@ -179,7 +179,7 @@ _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _FEW = 20  # records, among which none stands out
 _LACKING = 0.2  # of a question for a number, a day or a name, where no such thing is told
 _FITTING = 0.7  # of the weight of its words that the best hit has
-_FIRST = 2  # hits that may answer whatever their words are
+_FIRST = 3  # hits that may answer whatever their words are
 _QUESTION_MARK = re.compile("[?？]")
 _CAPITALISED = re.compile(r"\b[A-ZÀ-Ý]\w+")
 
