@@ -152,7 +152,8 @@ _PLACE = AnswerKind(
     ),
     lazy_pattern(
         rf"{_CAPITAL}|(?i:\b(?:here|there|home|abroad|liv(?:es?|ed|ing)|moved?|based|stays?|staying|outside|inside|upstairs|downstairs|next|near|hometown|address|street|road|floor|village|town|city|country|island|farm|office|room|hospital|school|house|flat|shop|door|yard|garden|kitchen|drawer|shelf|box)\b)"
-        r"|^[^A-ZÀ-Ý]*\b(?:in|at|from|on|off|by|under|behind|to (?!be\b|do\b|have\b|get\b|go\b|see\b))\b"
+        r"|(?i:\b(?:on|off|by|under|behind|beside|between|above|below|across|(?:in|at|into|from|to) (?:the|an?|my|our|his|her|their|your))\b)"
+        r"|^[^A-ZÀ-Ý]*\b(?:in|at|from|to (?!be\b|do\b|have\b|get\b|go\b|see\b))\b"
         "|[在住去到搬回来从往留上进]|[省市县区镇村路街国州城港厂店院校园楼栋馆]|所(?!以|有)|公司|大学|工地|老家|是[^，]{1,6}人",
     ),
 )
@@ -192,6 +193,8 @@ def judge_presence(ranked: Ranking, hits: Sequence[Scored]) -> float:
     One that is definite and that no record is about says most.
     """
     question = ranked.question
+    if not question.text.strip():
+        return _UNKNOWN  # nothing was asked
     if not (ranked.found and (question.overview or any(ranked.candidates.held) or ranked.candidates.cosines)):
         # "How old am I?" may have been answered in words that nothing connects with it.
         untold = question.personal and not any(map(is_definite, question.terms))

@@ -287,7 +287,8 @@ async def copy(
     With `resume`, an interrupted copy that is called again with the same file goes on where it stopped.
     """
     size = check_size(batch)
-    if source is target or (path_of(source) is not None and path_of(source) == path_of(target)):
+    same = type(source) is type(target) and path_of(source) is not None
+    if source is target or (same and path_of(source) == path_of(target)):
         raise ConfigError("the source and the target are one store; name two")
     reach = await CopiedRecords.of(source, collections, scope)
     with Trail(resume, reach.run("copy")) as trail:
