@@ -3,13 +3,15 @@
 import asyncio
 import contextlib
 import threading
+import time
 
 import apsw
 import pytest
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.stores.sql.drivers import sqlite
-from octavo.stores.sql.drivers.sqlite import Worker, connect, go_over_to_wal, transact_reading
+from octavo.stores.sql.drivers.sqlite import Worker, connect, go_over_to_wal, read
+from octavo.stores.sql.statements import Fetch
 
 EVENTS = Query(collection="events")
 
@@ -68,6 +70,62 @@ async def test_the_loop_goes_on_while_a_lock_is_waited_for(url, tmp_path):
             assert not waiting.done()
             other.execute("ROLLBACK")
         assert await waiting == [1]
+
+
+async def test_the_loop_is_held_up_for_a_moment_at_most(tmp_path, monkeypatch):
+    """It waits for what is over at once; where something is not, it goes on, and the next calls do not hold it up either."""
+    waits, turns, done = [], 0, threading.Event()
+    real = sqlite._Call.wait
+    monkeypatch.setattr(
+        sqlite._Call, "wait", lambda call, seconds: waits.append(seconds) or real(call, seconds)
+    )
+
+    async def beat():
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    worker = Worker(lambda: connect(str(tmp_path / "a.db"), "fast", 10), "reader")
+    await worker.run(lambda _: time.sleep(0.05))
+    beating = asyncio.create_task(beat())
+    try:
+        waits.clear()
+        assert await asyncio.gather(*(worker.run(lambda _: time.sleep(0.02)) for _ in range(4))) == [None] * 4
+        assert turns > 100  # while nobody was answered
+        assert not waits
+        for number in range(60):
+            assert await worker.run(lambda _, number=number: number) == number
+        assert waits  # again
+        waits.clear()
+        turns = 0
+        for number in range(2000):
+            assert await worker.run(lambda _, number=number: number) == number
+        assert len(waits) > 1000
+        assert turns > 5  # though nearly each was answered at once
+        assert max(waits) <= 0.0005
+    finally:
+        done.set()
+        await beating
+        await worker.stop()
+
+
+async def test_what_fails_at_once_and_what_fails_later_is_told(tmp_path):
+    """An error reaches its caller, whether the loop waited for it or not; a caller that gives up harms nobody."""
+    worker = Worker(lambda: connect(str(tmp_path / "a.db"), "fast", 10), "reader")
+
+    def fail(seconds):
+        time.sleep(seconds)
+        raise ValueError(seconds)
+
+    for seconds in (0, 0.01, 0, 0.01):
+        with pytest.raises(ValueError, match=f"^{seconds}$"):
+            await worker.run(lambda _, seconds=seconds: fail(seconds))
+    waiting = asyncio.create_task(worker.run(lambda _: time.sleep(0.05)))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    assert await worker.run(lambda _: "next") == "next"
+    await worker.stop()
 
 
 async def test_tasks_that_write_at_once_share_a_commit(url, monkeypatch):
@@ -133,15 +191,15 @@ async def test_a_search_table_is_read_while_others_make_tables(tmp_path):
                 busy.execute("CREATE TABLE made (a)")
                 busy.execute("DROP TABLE made")
 
-    def find(connection):
-        return connection.execute("SELECT body FROM found('hello')").fetchall()
+    def find():
+        return (yield Fetch("SELECT body FROM found('hello')"))
 
     making = threading.Thread(target=make_tables)
     making.start()
     try:
         for _ in range(200):
             reader = Worker(lambda: connect(path, "fast", 10), "reader")
-            rows = await reader.run(lambda c: transact_reading(c, find))
+            rows = await reader.run(lambda c: read(c, find()))
             await reader.stop()
             assert rows == [("hello",)]
     finally:

@@ -185,7 +185,7 @@ def select(
         sql += f" LIMIT {limit}"
         if query.offset:
             sql += f" OFFSET {where.bind(query.offset)}"
-    return Fetch(sql + dialect.lock_rows if lock else sql, where.values)
+    return Fetch(sql + dialect.lock_rows if lock else sql, where.values, whole=not lock)
 
 
 def reads_forward(query: Query) -> bool:
@@ -202,6 +202,7 @@ def count(table: Table, query: Query) -> Fetch:
     return Fetch(
         f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} GROUP BY {group}",
         where.values,
+        whole=True,
     )
 
 
@@ -223,4 +224,5 @@ def count_from(counts: str, counter: str, table: Table, query: Query) -> Fetch:
     return Fetch(
         f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM {counts} WHERE {test} GROUP BY kind HAVING SUM(n) <> 0",
         values,
+        whole=True,
     )

@@ -14,7 +14,10 @@ PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets other
 
 
 class Fetch:
-    """Send a statement, get its rows as tuples. A `whole` one is a transaction by itself: the first and last of its script."""
+    """Send a statement, get its rows as tuples.
+
+    A `whole` one that begins its script is a transaction by itself: nothing else is written, and what is read after it is read anew.
+    """
 
     def __init__(self, sql: str, values: Sequence[Any] = (), *, whole: bool = False) -> None:
         self.sql = sql

@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 import ctypes
-import itertools
 import os
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import apsw
 
@@ -20,7 +19,7 @@ from octavo.stores.base import Progress
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import Driver
-from octavo.stores.sql.statements import Do, DoEach, Pause, Script
+from octavo.stores.sql.statements import Do, DoEach, Pause, Script, Statement
 from octavo.util.disk import describe_access, make_folder, open_file, write_obstacle
 
 T = TypeVar("T")
@@ -32,11 +31,10 @@ _FULL_TEXT = (
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
+_MOMENT = 0.0005  # seconds for which a call may hold its event loop up
+_MOMENTS = 0.002  # seconds of that, after which others have their turn
+_SPARED = 50  # calls, after one that took longer, for which the loop is not held up
 _MAPPED_BYTES = 2**27  # of the file are read where the system has them, without a copy
-
-
-#: Something to be done with the connection, and whoever waits for the answer, on which event loop.
-_Call: TypeAlias = tuple[Callable[[apsw.Connection], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]]
 
 
 class SQLiteDriver(Driver):
@@ -50,7 +48,6 @@ class SQLiteDriver(Driver):
         self.timeout = timeout
         self._writer: Worker | None = None
         self._readers: list[Worker] = []
-        self._turn = itertools.count()
 
     async def open(self) -> None:
         if self._writer is not None:  # its threads work for any event loop, one after the other
@@ -91,14 +88,14 @@ class SQLiteDriver(Driver):
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         self._worker()
-        reader = self._readers[next(self._turn) % len(self._readers)]
+        reader = min(self._readers, key=Worker.load)
         given_up = False
 
         def work(connection: apsw.Connection) -> T:
             # Else a scan that nobody waits for goes on to its end, and whoever asks next waits for it.
             connection.set_progress_handler(lambda: given_up, _STEPS)
             try:
-                return transact_reading(connection, lambda c: run(c, script()))
+                return read(connection, script())
             finally:
                 connection.set_progress_handler(None)
 
@@ -236,22 +233,91 @@ def _retry(work: Callable[[], object], timeout: float) -> None:
             return
 
 
+class _Call(Generic[T]):
+    """Something to be done with a connection, and who waits for the answer: a thread for a moment, an event loop after that."""
+
+    def __init__(self, work: Callable[[apsw.Connection], T]) -> None:
+        self.work = work
+        self._value: Any = None
+        self._failure: BaseException | None = None
+        self._undone = threading.Lock()
+        self._undone.acquire()
+        self._future: asyncio.Future[T] | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Hold this thread up until there is an answer, but no longer than that; whether there is one."""
+        return self._undone.acquire(timeout=seconds)
+
+    def result(self) -> T:
+        """What it came to."""
+        if self._failure is not None:
+            raise self._failure
+        value: T = self._value
+        return value
+
+    def later(self) -> "asyncio.Future[T]":
+        """The answer, once there is one."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._future = future
+        if not self._undone.locked():  # else whoever answers sees the future
+            self._resolve(future)
+        return future
+
+    def answer(self, value: Any, failure: BaseException | None) -> None:
+        """Say what it came to, in any thread."""
+        self._value, self._failure = value, failure
+        self._undone.release()
+        if (future := self._future) is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                future.get_loop().call_soon_threadsafe(self._resolve, future)
+
+    def _resolve(self, future: "asyncio.Future[T]") -> None:
+        if future.done():  # or cancelled: what was written stands all the same
+            return
+        if self._failure is None:
+            future.set_result(self._value)
+        else:
+            future.set_exception(self._failure)
+
+
 class Worker:
     """A thread with a connection of its own; each call is answered on the event loop it came from."""
 
     def __init__(self, connect: Callable[[], apsw.Connection], name: str, path: str = "") -> None:
-        self._inbox: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
+        self._begun = self._answered = 0  # calls
+        self._held = 0.0  # seconds for which the loop was held up since others had their turn
+        self._spared = 0  # calls to come for which it is not held up
         self._connect = connect
         self._path = path  # for an error to name
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     async def run(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Do some work with the connection, and answer what it answers."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-        self._inbox.put((work, loop, answer))
-        return await answer
+        """Do some work with the connection, and answer what it answers.
+
+        The event loop waits a moment for it, as most is done sooner than the loop could be woken again; if it is not, the calls
+        that follow hold up nobody (docs/decisions/016-sqlite-in-threads.md).
+        """
+        call, busy = _Call(work), self.load() > 0
+        self._begun += 1
+        self._inbox.put(call)
+        if busy or self._spared:
+            self._spared = max(0, self._spared - 1)
+            return await call.later()
+        began = time.perf_counter()
+        if not call.wait(_MOMENT):
+            self._spared = _SPARED
+            return await call.later()
+        self._held += time.perf_counter() - began
+        if self._held > _MOMENTS:
+            self._held = 0.0
+            await asyncio.sleep(0)
+        return call.result()
+
+    def load(self) -> int:
+        """How many calls it has not answered yet."""
+        return self._begun - self._answered
 
     async def stop(self) -> None:
         """Finish what was handed in, and close the connection."""
@@ -261,32 +327,21 @@ class Worker:
     def _run(self) -> None:
         connection: apsw.Connection | None = None
         while (call := self._inbox.get()) is not None:
-            work, loop, answer = call
             result: Any = None
             failure: BaseException | None = None
             try:
                 with translate_errors(self._path):
                     connection = connection or self._connect()
-                    result = work(connection)
+                    result = call.work(connection)
             except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
                 failure = error
             if connection is not None and connection.readonly("main"):  # by the next call it may be another
                 connection.close()
                 connection = None
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
-                loop.call_soon_threadsafe(_resolve, answer, result, failure)
+            self._answered += 1
+            call.answer(result, failure)
         if connection is not None:
             connection.close()
-
-
-def _resolve(answer: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
-    """Tell whoever waits, unless it was cancelled; what was written stands all the same."""
-    if answer.done():
-        return
-    if failure is None:
-        answer.set_result(result)
-    else:
-        answer.set_exception(failure)
 
 
 def transact(
@@ -305,23 +360,30 @@ def transact(
     return result
 
 
-def transact_reading(connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
-    """Read as of one moment."""
+def read(connection: apsw.Connection, script: Script[T]) -> T:
+    """Run a script that only reads, as of one moment."""
+    try:
+        first = next(script)
+    except StopIteration as done:  # there was nothing to ask
+        nothing: T = done.value
+        return nothing
+    if first.whole:
+        return run(connection, script, first)
 
     def read_schema_first(connection: apsw.Connection) -> T:
         # Fixes the moment before a virtual table is opened: SQLite gives up when the schema changes under the opening.
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        return work(connection)
+        return run(connection, script, first)
 
     return transact(connection, read_schema_first, "BEGIN")
 
 
-def run(connection: apsw.Connection, script: Script[T]) -> T:
-    """Run a script to its end."""
-    answer: Any = None
+def run(connection: apsw.Connection, script: Script[T], first: Statement | None = None) -> T:
+    """Run a script to its end, from its first statement on."""
+    answer: Any
     try:
+        statement = first if first is not None else next(script)
         while True:
-            statement = script.send(answer)
             if isinstance(statement, DoEach):
                 answer = _do_each(connection, statement)
             elif isinstance(statement, Do):
@@ -331,6 +393,7 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
                 answer = None  # this thread is nobody else's
             else:
                 answer = connection.execute(statement.sql, statement.values).fetchall()
+            statement = script.send(answer)
     except StopIteration as done:
         result: T = done.value
         return result
