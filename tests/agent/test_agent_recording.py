@@ -144,6 +144,19 @@ async def test_a_disk_that_takes_nothing_either(faulty, tmp_path, caplog):
     await made.aclose()
 
 
+async def test_who_asks_does_not_wait_for_what_others_do_meanwhile(faulty, tmp_path, caplog):
+    """While other conversations go on, the agent tells its memory, and goes on with sessions; it said "waiting to be stored"."""
+    made = recording(faulty, tmp_path)
+    await made.initialize()
+    runs = asyncio.gather(*(made.run(f"run {n}", session_id=f"s{n % 5}") for n in range(40)))
+    while not runs.done():
+        await made.get_memory()
+    await runs
+    assert len(await made.get_memory(EventType.USER_MESSAGE)) == 40
+    assert "without its past" not in caplog.text
+    await made.aclose()
+
+
 async def test_what_is_held_in_memory_is_bounded(faulty, monkeypatch, caplog):
     """With nowhere to go, the oldest give way, are counted, and are named in the log."""
     monkeypatch.setattr("octavo.agent.recording._MOST_HELD", 10)

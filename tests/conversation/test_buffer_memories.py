@@ -208,12 +208,21 @@ async def test_a_memory_of_ones_own_needs_only_one_of_each_pair():
 
 def test_what_is_missing_is_named():
     class Half(BaseChatMemory):
-        pass
+        def load_memory_variables(self, inputs):
+            return {}
 
-    with pytest.raises(NotImplementedError, match="Half has neither load_memory_variables"):
-        Half().load_memory_variables({})
-    with pytest.raises(TypeError, match="abstract"):
-        BaseMemory()
+    class Forgetful(BaseMemory):
+        memory_variables = ()
+
+        async def aload_memory_variables(self, inputs):
+            return {}
+
+    Half().save_context({"input": "hi"}, {"output": "hello"})
+    with pytest.raises(NotImplementedError, match="Forgetful has neither clear nor aclear"):
+        Forgetful().clear()
+    for abstract in (BaseMemory, BaseChatMemory):
+        with pytest.raises(TypeError, match=r"abstract.*load_memory_variables"):
+            abstract()
 
 
 def test_turns_at_once_stay_together(lasting):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from octavo import open_store
 from octavo.conversation.entity import (
     INFO_TOKENS,
     KEPT_CONTEXTS,
@@ -16,6 +17,7 @@ from octavo.conversation.entity import (
     gather,
     is_mentioned,
 )
+from octavo.conversation.histories import BaseChatMessageHistory
 from octavo.conversation.language import PromptTemplate
 from octavo.conversation.messages import HumanMessage
 from octavo.conversation.store_history import StoreChatMessageHistory
@@ -150,6 +152,60 @@ def test_another_process_goes_on(lasting):
     assert (first.entity_cache, second.entity_cache, dict(second.entity_store)) == ([], [], {})
     third = ConversationEntityMemory(chat_memory=lasting.open())
     assert third.load_memory_variables({"input": "张伟"})["entities"] == {}
+
+
+@pytest.mark.parametrize("look", ["entity_store", "entity_cache", "get_entity_stats"])
+def test_what_another_left_is_seen_before_the_first_turn(lasting, look):
+    """Both were empty until something was loaded or saved, and assigning one of them emptied the other for good."""
+    ConversationEntityMemory(chat_memory=lasting.open()).save_context(
+        {"input": "张伟是医生。"}, {"output": "好的。"}
+    )
+    second = ConversationEntityMemory(chat_memory=lasting.open())
+    if look == "entity_store":
+        assert second.entity_store["张伟"].info == "张伟是医生。"
+        ConversationEntityMemory(chat_memory=lasting.open()).entity_store = {"李娜": "老师"}
+        assert ConversationEntityMemory(chat_memory=lasting.open()).entity_cache == ["张伟"]
+    elif look == "entity_cache":
+        assert second.entity_cache == ["张伟"]
+        ConversationEntityMemory(chat_memory=lasting.open()).entity_cache = []
+        assert list(ConversationEntityMemory(chat_memory=lasting.open()).entity_store) == ["张伟"]
+    else:
+        stats = second.get_entity_stats()
+        assert (stats["total_entities"], stats["active_entities"]) == (1, 1)
+
+
+async def test_on_the_loop_of_the_history_the_first_turn_reads():
+    """A store that was handed in lives on the loop that runs here: what is known is not waited for, and comes with the turn."""
+    store = open_store("memory://")
+    history = StoreChatMessageHistory(store, "talk")
+    await ConversationEntityMemory(chat_memory=history).asave_context(
+        {"input": "张伟是医生。"}, {"output": "好"}
+    )
+    second = ConversationEntityMemory(chat_memory=history)
+    assert dict(second.entity_store) == {}
+    await second.aload_memory_variables({"input": "谁"})
+    assert list(second.entity_store) == ["张伟"]
+    await store.close()
+
+
+def test_clearing_over_a_history_that_knows_no_states():
+    """As somebody writes one, with a `clear` of its own: the entities came back with the next turn."""
+
+    class Own(BaseChatMessageHistory):
+        def __init__(self):
+            self.messages = []
+
+        def add_message(self, message):
+            self.messages.append(message)
+
+        def clear(self):
+            self.messages = []
+
+    memory = ConversationEntityMemory(chat_memory=Own())
+    memory.save_context({"input": "张伟是医生。"}, {"output": "好的。"})
+    memory.clear()
+    assert (memory.entity_cache, dict(memory.entity_store)) == ([], {})
+    assert memory.load_memory_variables({"input": "张伟"}) == {"entities": {}, "history": ""}
 
 
 CHILD = """

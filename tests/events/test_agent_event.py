@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from octavo import AgentEvent, EventType, InvalidRecord, Record, Scope
+from octavo import Add, AgentEvent, Change, EventType, InvalidRecord, Query, Record, Scope, open_store
 from octavo.events import to_event, to_record
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -93,7 +93,7 @@ def test_whose_it_is():
 
 
 def test_a_line_of_a_file_is_an_event():
-    """Other keys are left alone; what is missing is filled in; no type is refused."""
+    """What a file says beside is its own; what is missing is filled in; no type is refused."""
     line = {
         "event_id": "e",
         "event_type": "custom",
@@ -105,6 +105,53 @@ def test_a_line_of_a_file_is_an_event():
     for bad in ("{}", '{"event_id": "e"}', "[]", "no json"):
         with pytest.raises(InvalidRecord):
             AgentEvent.from_json(bad)
+
+
+def test_no_field_is_dropped_without_a_word():
+    """A key that an event does not have was left out."""
+    told = AgentEvent("e", data={"a": 1}).to_dict() | {"trace": "t-1"}
+    with pytest.raises(InvalidRecord, match="an event has no 'trace'; put it into data or metadata"):
+        AgentEvent.from_dict(told)
+    with pytest.raises(InvalidRecord, match="'trace'"):
+        AgentEvent.from_json(json.dumps(told))
+
+
+def test_a_dictionary_shares_nothing_with_its_event():
+    """What is inside of `data` was the event's own, either way."""
+    event = AgentEvent(data={"list": [1]}, metadata={"list": [1]})
+    told = event.to_dict()
+    told["data"]["list"].append(2)
+    told["metadata"]["list"].append(2)
+    assert (event.data, event.metadata) == ({"list": [1]}, {"list": [1]})
+    again = AgentEvent.from_dict(told)
+    again.data["list"].append(3)
+    assert told["data"] == {"list": [1, 2]}
+
+
+async def test_a_line_of_every_kind_of_record_is_an_event(tmp_path):
+    """Whatever else a file store writes into a line."""
+    async with open_store(f"file://{tmp_path}/kept") as store:
+        record = Record(
+            collection="events",
+            kind="custom",
+            scope=Scope(tenant="t", user="u", agent="a", session="s"),
+            text="t",
+            marks=("m",),
+            expires_at=NOON + timedelta(days=365_000),
+        )
+        await store.apply([Add([record])])
+        await store.apply(
+            [Change(query=Query(collection="events", scope=Scope(tenant="t")), text="x", updated_at=NOON)]
+        )
+    lines = (tmp_path / "kept" / "session_s.jsonl").read_text().splitlines()
+    assert {key for line in lines for key in json.loads(line)} >= {
+        "tenant",
+        "marks",
+        "text",
+        "updated_at",
+        "expires_at",
+    }
+    assert AgentEvent.from_json(lines[-1]).user_id == "u"
 
 
 def test_a_kind_of_another_program_stays_its_word():

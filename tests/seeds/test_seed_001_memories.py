@@ -187,6 +187,12 @@ def test_3_2_window(kind, tmp_path, fresh_redis):
             "window_utilization": 1.0,
             "pruning_efficiency": 0.5,
         }
+        assert memory._window_stats == {
+            "max_window_size": 2,
+            "current_window_size": 2,
+            "total_messages_processed": 8,
+            "messages_pruned": 4,
+        }
         history.messages = history.messages[2:]
         memory._prune_messages()
         assert [one.content for one in history.messages] == ["q3", "a3"]

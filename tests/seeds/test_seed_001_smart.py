@@ -41,7 +41,9 @@ def signature(function):
 
 
 def test_hierarchy():
-    """1.1: who inherits from whom."""
+    """1.1: who inherits from whom, and what is abstract."""
+    assert inspect.isabstract(BaseMemory)
+    assert inspect.isabstract(BaseChatMemory)
     assert issubclass(ConversationEntityMemory, BaseChatMemory)
     for kind in (VectorStoreRetrieverMemory, CombinedMemory):
         assert issubclass(kind, BaseMemory)
@@ -151,6 +153,7 @@ def test_combined_memory():
         "average_load_time", "average_save_time", "memory_variables",
     ]  # fmt: skip
     assert [key for key in stats if key in documented] == documented
+    assert combined._combined_stats == {key: stats[key] for key in documented[:5]}
     assert stats["memory_types"] == ["ConversationBufferMemory", "ConversationSummaryMemory"]
     assert stats["total_operations"] == 2
     assert combined.get_memory_by_type(ConversationSummaryMemory) is summary

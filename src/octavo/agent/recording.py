@@ -97,6 +97,7 @@ class Recorder:
 
     async def wait_until_stored(self) -> None:
         """Wait until the store has all that was noted, so that whoever asks it next finds that; else StoreUnavailable."""
+        noted = self._noted  # what others note meanwhile is theirs to wait for
         await self.flush()
         if (journal := self._journal) is not None and journal.status().waiting:
             # Whoever asks now is not interested in when the next try would have been.
@@ -108,7 +109,7 @@ class Recorder:
                     f"events wait in {status.directory} for the store: {status.last_error}"
                 )
             await journal.find(Query(collection="events", limit=1))  # waits for what is queued
-        if self._pending:
+        if self._settled < noted:
             raise StoreUnavailable(
                 f"{pluralize(len(self._pending), 'event')} waiting to be stored: {self.last_error}"
             )

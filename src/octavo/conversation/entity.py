@@ -1,6 +1,7 @@
 """Memory of entities: who and what a conversation names, and what is known about each, gathered turn by turn."""
 
 import asyncio
+import contextlib
 import re
 import threading
 import time
@@ -154,6 +155,7 @@ class ConversationEntityMemory(BaseChatMemory):
         self._entity_store = _as_entities({} if entity_store is None else entity_store)
         self._forget_stats()
         self._kept = False  # whether the history has, or had, a state of ours
+        self._asked = False  # whether it was asked for one
         self._unread: deque[str] = deque()
         self._learning = threading.Lock()
         if llm is None:
@@ -162,20 +164,24 @@ class ConversationEntityMemory(BaseChatMemory):
     @property
     def entity_store(self) -> MutableMapping[str, EntityInfo]:
         """What is known, by name; assigning puts others, or what is known about them, in place of all, also in the history."""
+        self._read_first()
         return self._entity_store
 
     @entity_store.setter
     def entity_store(self, entities: MutableMapping[str, Any]) -> None:
+        self._read_first()  # or the cache there would be lost
         self._entity_store = _as_entities(entities)
         self._wait(self._write())
 
     @property
     def entity_cache(self) -> list[str]:
         """The names in the order they came up; assigning puts others in their place, also in the history."""
+        self._read_first()
         return self._entity_cache
 
     @entity_cache.setter
     def entity_cache(self, names: list[str]) -> None:
+        self._read_first()
         self._entity_cache = names
         self._wait(self._write())
 
@@ -208,6 +214,9 @@ class ConversationEntityMemory(BaseChatMemory):
     async def aclear(self) -> None:
         """Forget the conversation and every entity."""
         await super().aclear()
+        # The `clear` of a history of the caller's own may know nothing of states.
+        if await self.chat_memory.aget_state(STATE):
+            await self.chat_memory.aset_state(STATE, {})
         self._forget()
         self._forget_stats()
 
@@ -276,10 +285,19 @@ class ConversationEntityMemory(BaseChatMemory):
         if entities:
             await self._write()
 
+    def _read_first(self) -> None:
+        """Take over what the history knows, if nothing was loaded or saved here yet."""
+        if not self._asked:
+            with contextlib.suppress(
+                RuntimeError
+            ):  # who awaits the history's loop has it read by the first turn
+                self._wait(self._read())
+
     async def _read(self) -> None:
         """Take over what the history knows: another process may have gone on with it, or have cleared it."""
         state = await self.chat_memory.aget_state(STATE)
-        if state is None:
+        self._asked = True
+        if not state:
             if self._kept:
                 self._forget()
             return
@@ -298,17 +316,18 @@ class ConversationEntityMemory(BaseChatMemory):
         self._kept = True
 
     def _forget(self) -> None:
-        self.entity_store.clear()
-        self.entity_cache.clear()
+        self._entity_store.clear()
+        self._entity_cache.clear()
         self._kept = False
 
     @property
     def _entity_stats(self) -> dict[str, int]:
-        return {**self._counts, "active_entities": len(self.entity_store)}
+        active = len(self.entity_store)  # which may have to be read first
+        return {**self._counts, "active_entities": active}
 
     def _forget_stats(self) -> None:
         self._counts = {
-            "total_entities": len(self.entity_store),
+            "total_entities": len(self._entity_store),
             "active_entities": 0,
             "entity_updates": 0,
             "extraction_calls": 0,

@@ -48,9 +48,9 @@ class BaseMemory(Twins, ABC):
     def memory_variables(self) -> list[str]:
         """The names under which this memory gives what it holds."""
 
+    @abstractmethod
     def load_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What the memory holds that is worth telling with these inputs, by name."""
-        raise NotImplementedError(_missing(self, "load_memory_variables"))
 
     def save_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Remember one turn: what was asked, and what was answered."""
@@ -290,6 +290,10 @@ class ConversationBufferWindowMemory(PruningView):
         }
 
     get_window_info = as_plain(aget_window_info)
+
+    @property
+    def _window_stats(self) -> dict[str, Any]:
+        return dict(list(self.get_window_info().items())[:4])  # without the shares that follow from them
 
     async def _adrop(self) -> int:
         return await self.chat_memory.atrim(2 * self.k)

@@ -123,17 +123,23 @@ class CombinedMemory(BaseMemory):
 
     def get_combined_stats(self) -> dict[str, Any]:
         """What was done so far; times and averages are of the latest 100 loads and saves."""
-        load_times, save_times = list(self._times["load"]), list(self._times["save"])
+        stats = self._combined_stats
+        return {
+            **stats,
+            "average_load_time": _average(stats["load_times"]),
+            "average_save_time": _average(stats["save_times"]),
+            "memory_variables": self.memory_variables,
+            "failures": [str(failure) for failure in self.failures],
+        }
+
+    @property
+    def _combined_stats(self) -> dict[str, Any]:
         return {
             "memory_count": len(self.memories),
             "memory_types": [type(memory).__name__ for memory in self.memories],
             "total_operations": self._operations,
-            "load_times": load_times,
-            "save_times": save_times,
-            "average_load_time": _average(load_times),
-            "average_save_time": _average(save_times),
-            "memory_variables": self.memory_variables,
-            "failures": [str(failure) for failure in self.failures],
+            "load_times": list(self._times["load"]),
+            "save_times": list(self._times["save"]),
         }
 
     def _pick_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

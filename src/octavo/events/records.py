@@ -1,9 +1,10 @@
 """What an agent lived through, one event at a time; the record each is kept as; and the class to inherit a store from."""
 
 import asyncio
+import copy
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -120,15 +121,15 @@ class AgentEvent:
         self.metadata = {} if self.metadata is None else self.metadata
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as a dictionary of JSON values, in the documented order; with `user_id` if it has one."""
+        """The event as a dictionary of JSON values that shares nothing with it, in the documented order; with `user_id` if it has one."""
         fields = {
             "event_id": self.event_id,
             "agent_name": self.agent_name,
             "session_id": self.session_id,
             "event_type": str(self.event_type),
             "timestamp": self.timestamp.isoformat(),
-            "data": dict(self.data),
-            "metadata": dict(self.metadata),
+            "data": copy.deepcopy(self.data),
+            "metadata": copy.deepcopy(self.metadata),
         }
         return {**fields, "user_id": self.user_id} if self.user_id else fields
 
@@ -138,12 +139,13 @@ class AgentEvent:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """The event that `to_dict` made this of; a line of a file store is one too. Other keys are left alone."""
+        """The event that `to_dict` made this of, which shares nothing with it; a line of a file store is one too."""
         if not isinstance(fields, Mapping):
             raise InvalidRecord(f"an event is told as a dict; got {fields!r}"[:300])
         if "event_type" not in fields:
             raise InvalidRecord(f"no event_type in the event {fields.get('event_id')!r}")
-        given = {name: fields[name] for name in _NAMES if fields.get(name) is not None}
+        _refuse_unknown([name for name in fields if name not in _OF_A_LINE])
+        given = {name: copy.deepcopy(fields[name]) for name in _NAMES if fields.get(name) is not None}
         return cls(**{**given, "event_type": fields["event_type"]})
 
     @classmethod
@@ -156,6 +158,13 @@ class AgentEvent:
 
 
 _NAMES = tuple(AgentEvent.__dataclass_fields__)
+#: What a line of a file store says beside: its place in the order, and what other faces write into records.
+_OF_A_LINE = frozenset(("seq", "tenant", "text", "marks", "updated_at", "expires_at"))
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    if unknown := [name for name in names if name not in _NAMES]:
+        raise InvalidRecord(f"an event has no {unknown[0]!r}; put it into data or metadata")
 
 
 def _moment(at: datetime | str | None) -> datetime:
@@ -174,8 +183,7 @@ def as_event(event: Any) -> AgentEvent:
     fields = getattr(event, "__dict__", {})
     if "event_type" not in fields:
         raise InvalidRecord(f"an event is an AgentEvent, or has its fields; got {event!r}"[:300])
-    if unknown := [name for name in fields if name not in _NAMES and not name.startswith("_")]:
-        raise InvalidRecord(f"an event has no {unknown[0]!r}; put it into data or metadata")
+    _refuse_unknown(name for name in fields if not name.startswith("_"))
     return AgentEvent(**{name: fields[name] for name in _NAMES if name in fields})
 
 

@@ -360,4 +360,5 @@ def _event(told: Row, owner: DefaultOwner) -> Record | LeftOut:
         raise KeyError("event_id")
     if told.get("timestamp") is not None:
         told = {**told, "timestamp": moment(told["timestamp"]) or told["timestamp"]}
-    return event_record(AgentEvent.from_dict(told), owner.tenant)
+    fields = {name: told[name] for name in AgentEvent.__dataclass_fields__ if name in told}
+    return event_record(AgentEvent.from_dict(fields), owner.tenant)

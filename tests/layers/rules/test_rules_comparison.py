@@ -278,6 +278,22 @@ async def test_an_agent_is_the_subject_of_its_own_memory() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (
+            "用户今天告诉我他是一名软件工程师，毕业于北京大学。他下午参加了技术分享会。",
+            ["用户今天告诉智能体他是一名软件工程师（毕业于北京大学, 他下午参加了技术分享会）"],
+        ),
+        ("用户今天决定使用新的技术栈，我很开心", ["智能体很开心"]),
+        ("The user is tall and graduated from MIT. I like tea.", ["The agent likes tea"]),
+    ],
+)
+async def test_what_the_user_is_the_agent_is_not(text: str, kept: list[str]) -> None:
+    """Its memory said that the agent had graduated, where the sentence had begun with the user."""
+    assert [one.content for one in await told(text, owner_type="agent")] == kept
+
+
 async def test_reasons_name_what_was_compared_in_the_language_of_the_text() -> None:
     (zh,) = await told("我喜欢咖啡", "我不喜欢咖啡")
     assert "用户喜欢咖啡" in zh.reason

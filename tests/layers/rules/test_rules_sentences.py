@@ -72,3 +72,43 @@ def test_a_text_kept_directly_gets_the_category_of_its_layer(
     text: str, layer: str, category: str | None
 ) -> None:
     assert categorise(text, layer) == category  # type: ignore[arg-type]
+
+
+#: The examples of the document's tables of categories. A noun alone (北京大学) says nothing of anybody.
+EXAMPLES = {
+    "profile preference": "喜欢阅读、喜欢运动",
+    "profile ability": "擅长编程、英语流利",
+    "profile career": "是软件工程师、是产品经理",
+    "profile education": "毕业于北京大学、毕业于计算机系",
+    "profile personality": "开朗外向、内向安静",
+    "profile value": "重视创新、追求完美",
+    "event conversation": "讨论了项目计划",
+    "event meeting": "参加了技术分享会",
+    "event action": "提交了代码",
+    "event decision": "决定使用新的技术栈",
+    "event event": "参加了公司年会",
+}
+
+
+@pytest.mark.parametrize("who", ["用户", "他", "她", "我", ""])
+@pytest.mark.parametrize("wanted", EXAMPLES)
+async def test_the_examples_of_the_tables_are_read(wanted: str, who: str) -> None:
+    """As sentences about the user, whoever tells them: of "he" some were doubted that were kept of "she"."""
+    for example in EXAMPLES[wanted].split("、"):
+        if not who and example == "提交了代码":
+            continue  # of no one
+        found = await RuleExtractor().decide(f"{who}{example}。", [], owner_type="user", at=NOW)
+        assert [f"{one.layer} {one.category}" for one in found] == [wanted], example
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("The user strives for perfection.", "profile value"),
+        ("The user attended a tech sharing session.", "event meeting"),
+        ("I attended a tech sharing session yesterday.", "event meeting"),
+    ],
+)
+async def test_the_examples_in_english(text: str, wanted: str) -> None:
+    found = await RuleExtractor().decide(text, [], owner_type="user", at=NOW)
+    assert [f"{one.layer} {one.category}" for one in found] == [wanted]

@@ -399,6 +399,10 @@ class ChineseReader(ClauseReader):
     def _happening(self, category: str, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """What happened to the owner, or to somebody close to them."""
         implies = subject.owner is not False
+        if self.context.owner_type == "agent" and clause.startswith("用户", subject.start):
+            self.context.about_owner = False  # 用户今天告诉我他是工程师，毕业于北大: not the agent
+            if category != "conversation":
+                return []
         return self.event(category, clause, subject, clause[subject.said :], implies=implies)
 
     def in_third_person(self, text: str) -> str:

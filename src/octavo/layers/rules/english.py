@@ -224,7 +224,7 @@ class EnglishReader(ClauseReader):
 
     def _around_owner(self, clause: str) -> list[StatedFact]:
         """What happened about the owner, of which something else is the subject."""
-        if not re.match(r"(?:it|this|that|there|the|you)\b", clause, _I):
+        if not re.match(r"(?:it|this|that|there|the(?! user)|you)\b", clause, _I):
             self.context.about_owner = False
         # "They made me head of sales"
         if self.context.owner_type == "user" and ENGLISH.DONE_TO.match(clause):

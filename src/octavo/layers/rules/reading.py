@@ -111,7 +111,9 @@ def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
     for fact, held in zip(context.found[start:], read, strict=True):
         own = [one for one, told in clauses if len(told & held) > 0.4 * len(told)]
         best = max(own, key=lambda one: one.told, default=None)
-        if best is None or best.told >= DOUBTED[language] or not _is_free(fact):
+        # What people say of themselves was learned; where 他 is the owner, somebody else tells it.
+        third = best is not None and context.pronoun_is_owner and best.text.startswith(("他", "她"))
+        if best is None or third or best.told >= DOUBTED[language] or not _is_free(fact):
             likely.append(_lasting(fact, best) if best else fact)
     context.found[start:] = likely
     chinese = language == "zh"
@@ -128,7 +130,8 @@ def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
 
 def _is_free(fact: StatedFact) -> bool:
     """Whether a fact was kept as it was said, and no rule knows what it is about, nor when it was."""
-    return not fact.time_text and all(key.startswith(("says:", "habit:")) for key in fact.slots)
+    known = fact.time_text or fact.category in ("conversation", "meeting", "decision", "event")
+    return not known and all(key.startswith(("says:", "habit:")) for key in fact.slots)
 
 
 def _lasting(fact: StatedFact, clause: learned.WeighedClause) -> StatedFact:
