@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from octavo.kernel.terms import is_topic
+from octavo.kernel.terms import TOPIC_PREFIX, is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matching import index_terms
 from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question, only_asks
@@ -54,6 +54,18 @@ def test_topics(question, statement):
 
 
 @pytest.mark.parametrize(
+    ("question", "topic"),
+    [
+        ("When is my exam?", "partner"),
+        ("What I paid for the canoe?", "salary"),
+    ],
+)
+def test_the_beginning_of_a_longer_word_is_no_topic(question, topic):
+    """*My ex* is somebody's partner, *my exam* is none."""
+    assert f"{TOPIC_PREFIX}{topic}" not in asked(question).terms
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("What do I do?", "What do I do?"),
@@ -63,6 +75,12 @@ def test_topics(question, statement):
         ("What did the new bike cost? I forgot.", ""),
         ("I lost my way in the fog again. Why?", ""),
         ("new bike", ""),
+        ("Long shift. wait what does the new bike cost again", "wait what does the new bike cost again"),
+        (
+            "Kettle's on, sit down love. remind me what I gave for the canoe would you",
+            "remind me what I gave for the canoe would you",
+        ),
+        ("Tired. I forgot when the chimney sweep comes round", "I forgot when the chimney sweep comes round"),
     ],
 )
 def test_the_one_sentence_that_asks(text, sentence):

@@ -46,8 +46,9 @@ _PERSONAL = lazy_pattern(
 # A sentence that asks, among others that only stand around it.
 _ASKS = lazy_pattern(
     r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|哪|几|谁|啥|咩|乜|咋|边[个度行间]|来着$|(\w)[不没]\1|(?:[不没]|没有|伐|嘛)\W*$"
-    r"|^\W*(?:(?:anyway|so|and|but|btw|hey|ok|okay|also|lol|um|well)\W+)*(?:(?:on|in|at|to|for|from|with|by|of|about|until|since) (?=wh|how))?(?:(?:who|whom|whose|what|when|where|why|how)'?s?|which|do|does|did|have|has|am|is|are|was|were|can|could|tell|name of)\b"
-    r"|\b(?:what|who|when|where|how much|how many|how old)\W*$",
+    r"|^\W*(?:(?:anyway|actually|so|and|but|btw|hey|hi|ok|okay|also|lo+l+|u+m+|u+h+|h+m+|o+h+|ugh|omg|well|right|now|wait|sorry|yo|bro|mate|dude|quick|quickly|question|one)\W+)*"
+    r"(?:(?:on|in|at|to|for|from|with|by|of|about|until|since) (?=wh|how))?(?:(?:who|whom|whose|what|when|where|why|how)'?s?|which|do|does|did|have|has|am|is|are|was|were|can|could|tell|remind|refresh|name of)\b"
+    r"|\b(?:what|who|when|where|how much|how many|how old)\W*$|\bremind me\b|\b(?:forget|forgot|(?:can(?:'?t|not)|don'?t) (?:remember|recall)|any idea) (?:what|who|when|where|which|how|if|my)\b",
     re.IGNORECASE,
 )
 # A sentence that only asks, or asks for something to be done: it tells nothing.
