@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Add, Op, Query, Record
-from octavo.kernel.ports import list_heads
+from octavo.kernel.ports import find_within, list_heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
 from octavo.layers.changes import ChangeStep, OwnerNotes, insert_step, next_version, remark_step, update_step
@@ -139,6 +139,8 @@ class TextExtraction:
         query = Query(
             collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit, newest_first=True
         )
+        if (whole := await find_within(store, query, _KNOWN_BYTES)) is not None:
+            return [record for record in whole if len(record.text) < _LARGE_BYTES]
         small = [head for head in await list_heads(store, query) if head.size_bytes < _LARGE_BYTES]
         return await read_heads(store, query, small, _KNOWN_BYTES)
 

@@ -33,7 +33,7 @@ _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 _MOMENT = 0.0005  # seconds for which a call may hold its event loop up
 _MOMENTS = 0.002  # seconds of that, after which others have their turn
-_SPARED = 50  # calls, after one that took longer, for which the loop is not held up
+_SPARED = 64  # calls at most, after several that took longer, for which the loop is not held up
 _MAPPED_BYTES = 2**27  # of the file are read where the system has them, without a copy
 
 
@@ -287,7 +287,8 @@ class Worker:
         self._inbox: queue.SimpleQueue[_Call[Any] | None] = queue.SimpleQueue()
         self._begun = self._answered = 0  # calls
         self._held = 0.0  # seconds for which the loop was held up since others had their turn
-        self._spared = 0  # calls to come for which it is not held up
+        self._in_vain = 1  # calls for which it will not be, after the next one that takes longer
+        self._spared = 0  # of these, calls to come
         self._connect = connect
         self._path = path  # for an error to name
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -296,8 +297,8 @@ class Worker:
     async def run(self, work: Callable[[apsw.Connection], T]) -> T:
         """Do some work with the connection, and answer what it answers.
 
-        The event loop waits a moment for it, as most is done sooner than the loop could be woken again; if it is not, the calls
-        that follow hold up nobody (docs/decisions/016-sqlite-in-threads.md).
+        The event loop waits a moment for it, as most is done sooner than the loop could be woken again; the more calls in a row
+        take longer, the fewer are waited for (docs/decisions/016-sqlite-in-threads.md).
         """
         call, busy = _Call(work), self.load() > 0
         self._begun += 1
@@ -307,8 +308,9 @@ class Worker:
             return await call.later()
         began = time.perf_counter()
         if not call.wait(_MOMENT):
-            self._spared = _SPARED
+            self._spared, self._in_vain = self._in_vain, min(2 * self._in_vain, _SPARED)
             return await call.later()
+        self._in_vain = 1
         self._held += time.perf_counter() - began
         if self._held > _MOMENTS:
             self._held = 0.0
