@@ -35,6 +35,8 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("I'm an introvert", "I'm quite introverted", "ignore"),
     ("I work at Google as a product manager", "I'm a product manager", "ignore"),
     ("Please always answer in English", "Always answer in English", "ignore"),
+    ("I'm a senior software engineer", "I'm a software engineer", "ignore"),
+    ("我是高级软件工程师", "I'm a software engineer", "ignore"),
     # one value that changed
     ("我是软件工程师", "我现在是高级软件工程师", "update"),
     ("我是软件工程师", "我转行了，现在是产品经理", "insert update"),
@@ -74,6 +76,9 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("I have two kids", "I don't have kids", "update"),
     ("I'm single", "I got married last week", "insert update"),
     ("I'm married", "I'm divorced", "update"),
+    ("我喜欢咖啡", "我不再喜欢咖啡了", "update"),
+    ("我不再喜欢咖啡了", "我喜欢咖啡", "update"),
+    ("我会弹钢琴", "我不再会弹钢琴了", "update"),
     # denied, but of something else
     ("我是老师", "我不是医生", "insert"),
     ("I live in Berlin", "I don't live in Paris", "insert"),

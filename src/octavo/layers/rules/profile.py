@@ -23,6 +23,7 @@ _Kind: TypeAlias = Callable[["re.Match[str]", str, str], ProfileStatement | None
 _ENGLISH_ANTONYMS, _SAME_TRAITS = ENGLISH.pairs("ANTONYMS"), ENGLISH.pairs("SAME_TRAITS")
 _NATIONALITIES = frozenset(ENGLISH.words["NATIONALITIES"])
 _STAYS_WHOLE = (" than ", " over ", " to ", " between ")
+_RANK = re.compile("(?:an? |the )?(junior|senior|staff|lead|principal) (.+)", re.IGNORECASE)
 _AFTER_PLACE = re.compile(r" (?:with|for|since|and|but|near|now)\b")
 _BORN_ON = re.compile(rf"(?:the )?(?:\d|(?:{ENGLISH.MONTHS.pattern})\b)", re.IGNORECASE)
 _CHINESE_ANTONYMS, _AFFIRMING = CHINESE.pairs("ANTONYMS"), CHINESE.words["SAME_TRAITS"]
@@ -147,7 +148,9 @@ class EnglishProfile(ProfileRules):
             # "I'm seeing the dentist", "I'm married to a doctor": somebody else's job.
             if "strict" in groups and (not ENGLISH.OCCUPATION.search(role) or ENGLISH.NO_JOB.search(role)):
                 return None
-            slots["occupation"] = plain(role)
+            # A senior software engineer is a software engineer, whichever word for one is compared.
+            ranked = _RANK.match(role)
+            slots["occupation"] = f"{ranked[1].lower()} {plain(ranked[2])}" if ranked else plain(role)
             if place.startswith(("at ", "for ")):
                 slots["employer"] = plain(place.split(" ", 1)[1])
         if groups.get("e"):
