@@ -79,6 +79,9 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("我喜欢咖啡", "我不再喜欢咖啡了", "update"),
     ("我不再喜欢咖啡了", "我喜欢咖啡", "update"),
     ("我会弹钢琴", "我不再会弹钢琴了", "update"),
+    ("我不会开车", "我终于学会开车了", "update"),
+    ("我开朗外向", "我内向安静", "update"),
+    ("我性格开朗外向", "我性格内向", "update"),
     # denied, but of something else
     ("我是老师", "我不是医生", "insert"),
     ("I live in Berlin", "I don't live in Paris", "insert"),

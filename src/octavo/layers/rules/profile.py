@@ -253,11 +253,14 @@ class ChineseProfile(ProfileRules):
 
     def trait(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """What somebody is like; of two opposites one is the other denied."""
-        said = match["v"] or match["w"]
-        word, yes = plain(said), not (match.groupdict().get("no") or "").startswith(("不", "没"))
-        if said in _CHINESE_ANTONYMS:
-            word, yes = _CHINESE_ANTONYMS[said], yes == (said in _AFFIRMING)
-        return ProfileStatement(category, [{f"trait:{word}": YES if yes else NO}])
+        groups, slots = match.groupdict(), {}
+        yes = not (groups.get("no") or "").startswith(("不", "没"))
+        for said in filter(None, (match["v"] or match["w"], groups.get("x"))):  # 开朗外向: two of them
+            word, so = plain(said), yes
+            if said in _CHINESE_ANTONYMS:
+                word, so = _CHINESE_ANTONYMS[said], yes == (said in _AFFIRMING)
+            slots[f"trait:{word}"] = YES if so else NO
+        return ProfileStatement(category, [slots])
 
     def major(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """本科 and 硕士 have a subject each: the second does not take the place of the first."""
