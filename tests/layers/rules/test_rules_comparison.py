@@ -80,6 +80,8 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("我不再喜欢咖啡了", "我喜欢咖啡", "update"),
     ("我会弹钢琴", "我不再会弹钢琴了", "update"),
     ("我不会开车", "我终于学会开车了", "update"),
+    ("我每天早上跑步", "我不再每天早上跑步了", "update"),
+    ("我喜欢跑步", "我不再每天跑步", "insert"),
     ("I run every morning", "I no longer run every morning", "update"),
     ("I don't run every morning", "I run every morning", "update"),
     ("I get up at six", "I no longer get up at six", "update"),

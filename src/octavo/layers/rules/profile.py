@@ -269,8 +269,9 @@ class ChineseProfile(ProfileRules):
     def stopped(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """不再跑步了: what was done, whether as a habit or for the pleasure of it, is done no more."""
         items = self.listed_items(match["v"])
+        kinds = ("habit",) if match["often"] else ("like", "habit")  # 不再每天跑步: now and then it may be
         return ProfileStatement(
-            category, [{f"{kind}:{plain(one)}": NO for _, one in items[:1] for kind in ("like", "habit")}]
+            category, [{f"{kind}:{plain(one)}": NO for _, one in items[:1] for kind in kinds}]
         )
 
     def skill(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
