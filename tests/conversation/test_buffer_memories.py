@@ -12,6 +12,7 @@ from octavo.conversation import (
     ChatMessageHistory,
     ConversationBufferMemory,
     ConversationBufferWindowMemory,
+    ConversationSummaryBufferMemory,
     HumanMessage,
     StoreChatMessageHistory,
 )
@@ -223,6 +224,28 @@ def test_what_is_missing_is_named():
     for abstract in (BaseMemory, BaseChatMemory):
         with pytest.raises(TypeError, match=r"abstract.*load_memory_variables"):
             abstract()
+
+
+@pytest.mark.parametrize(
+    "kind", [ConversationBufferMemory, ConversationBufferWindowMemory, ConversationSummaryBufferMemory]
+)
+async def test_what_is_given_is_a_copy(kind):
+    """Changing it changes nothing: over a history in this process it changed the history."""
+    memory = kind(return_messages=True)
+    memory.save_context({"input": "hi"}, {"output": AIMessage("hello", additional_kwargs={"list": [1]})})
+    given = [
+        memory.load_memory_variables({})["history"],
+        (await memory.aload_memory_variables({}))["history"],
+    ]
+    if kind is not ConversationSummaryBufferMemory:
+        given += [memory.buffer_as_messages, await memory.abuffer_as_messages()]
+    for messages in given:
+        messages[0].content = "changed"
+        messages[1].additional_kwargs["list"].append(2)
+        messages.clear()
+    held = memory.chat_memory.messages
+    assert [one.content for one in held] == ["hi", "hello"]
+    assert held[1].additional_kwargs == {"list": [1]}
 
 
 def test_turns_at_once_stay_together(lasting):

@@ -120,3 +120,10 @@ def test_base_message_has_the_documented_fields():
     message = BaseMessage("x")
     assert (message.content, message.additional_kwargs, message.response_metadata) == ("x", {}, {})
     assert (message.id, message.name) == (None, None)
+
+
+@pytest.mark.parametrize("kind", [BaseMessage, HumanMessage, AIMessage, SystemMessage])
+def test_the_documented_fields_have_the_documented_order(kind):
+    """The second argument of an answer was taken for its tool calls."""
+    message = kind("x", {"a": 1}, {"b": 2})
+    assert (message.additional_kwargs, message.response_metadata) == ({"a": 1}, {"b": 2})

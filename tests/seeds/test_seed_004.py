@@ -217,3 +217,11 @@ def test_all_are_memories():
             "load_state_dict",
         ]:
             assert callable(getattr(kind, method))
+
+
+async def test_the_summary_is_an_attribute():
+    """update_compressed_summary: 更新存储在记忆中的摘要属性."""
+    memory = InMemoryMemory()
+    assert memory._compressed_summary == ""
+    await memory.update_compressed_summary("总结")
+    assert memory._compressed_summary == memory.state_dict()["_compressed_summary"] == "总结"

@@ -61,6 +61,10 @@ class InMemoryMemory(ChatMemory):
         told = [[message.to_dict(), marks] for message, marks in content]
         run_without_waiting(super().load_state_dict({CONTENT: told}, strict=False))
 
+    @property
+    def _compressed_summary(self) -> str:  # type: ignore[override] # it is in the store
+        return run_without_waiting(self.compressed_summary())
+
     def state_dict(self) -> AwaitedState:  # type: ignore[override] # it can be awaited, and need not be
         """All of the memory as one plain value, which JSON can say."""
         return AwaitedState(run_without_waiting(super().state_dict()))

@@ -1,5 +1,6 @@
 """What every memory can do, and those that show the messages themselves: all, the last turns, or as many as fit."""
 
+import copy
 import json
 import logging
 import time
@@ -142,9 +143,9 @@ class BaseChatMemory(BaseMemory):
         return input_message(inputs, self.input_key, (*self.memory_variables, "stop"))
 
     def _format(self, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
-        """Messages as this memory was asked to give them."""
+        """Messages as this memory was asked to give them; copies, as a history in this process holds its own."""
         self._last_accessed = time.time()
-        return list(messages) if self.return_messages else self._as_text(messages)
+        return copy.deepcopy(list(messages)) if self.return_messages else self._as_text(messages)
 
     def _as_text(self, messages: Sequence[BaseMessage]) -> str:
         return get_buffer_string(messages, self.human_prefix, self.ai_prefix)
@@ -192,14 +193,14 @@ class MessageView(BaseChatMemory):
     @property
     def buffer(self) -> str:
         """What is shown, as text."""
-        return self._as_text(self.buffer_as_messages)
+        return self._wait(self.abuffer())
 
     buffer_as_str = buffer
 
     @property
     def buffer_as_messages(self) -> list[BaseMessage]:
         """What is shown, as messages."""
-        return self._wait(self._aview())
+        return self._wait(self.abuffer_as_messages())
 
     async def abuffer(self) -> str:
         """`buffer`, awaited."""
@@ -209,7 +210,7 @@ class MessageView(BaseChatMemory):
 
     async def abuffer_as_messages(self) -> list[BaseMessage]:
         """`buffer_as_messages`, awaited."""
-        return await self._aview()
+        return copy.deepcopy(await self._aview())
 
     async def aload_memory_variables(
         self,

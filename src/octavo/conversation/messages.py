@@ -75,12 +75,15 @@ class AIMessage(BaseMessage):
     def __init__(
         self,
         content: Content,
+        additional_kwargs: dict[str, Any] | None = None,
+        response_metadata: dict[str, Any] | None = None,
+        *,
         tool_calls: list[dict[str, Any]] | None = None,
         invalid_tool_calls: list[dict[str, Any]] | None = None,
         usage_metadata: dict[str, Any] | None = None,
         **fields: Any,
     ) -> None:
-        super().__init__(content, **fields)
+        super().__init__(content, additional_kwargs, response_metadata, **fields)
         self.tool_calls: list[dict[str, Any]] = [] if tool_calls is None else tool_calls
         self.invalid_tool_calls: list[dict[str, Any]] = (
             [] if invalid_tool_calls is None else invalid_tool_calls

@@ -105,6 +105,8 @@ async def test_the_examples_of_the_tables_are_read(wanted: str, who: str) -> Non
     ("text", "wanted"),
     [
         ("The user strives for perfection.", "profile value"),
+        ("The user is outgoing, kind and patient.", "profile personality"),
+        ("The user never lies.", "profile preference"),
         ("The user attended a tech sharing session.", "event meeting"),
         ("I attended a tech sharing session yesterday.", "event meeting"),
     ],

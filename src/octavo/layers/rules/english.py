@@ -15,6 +15,7 @@ from octavo.layers.rules.clauses import (
 from octavo.layers.rules.english_verbs import PRESENT, base_form, event_category, is_past, of_one_person
 from octavo.layers.rules.facts import (
     ENGLISH,
+    NO,
     YES,
     ProfileStatement,
     StatedFact,
@@ -335,7 +336,8 @@ class EnglishReader(ClauseReader):
         timed = bool(times(clause, self.context.at))
         category = event_category(said, timed=timed)
         lasting = ENGLISH_PROFILE.statement(said)
-        if ENGLISH.RARELY.search(adverbs):  # as the rules read it, or not what they read without it
+        rarely = ENGLISH.RARELY.search(adverbs)
+        if rarely:  # as the rules read it, or not what they read without it
             lasting = ENGLISH_PROFILE.statement(f"never {said}") or denied(lasting)
         if lasting is not None and not (category and _is_passing(said, lasting, timed)):
             if lasting.category == "career" and ENGLISH.LEISURE.search(clause):
@@ -346,14 +348,20 @@ class EnglishReader(ClauseReader):
         if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
             return self.stated("personality", clause, subject, f"trait:{plain(said)}")
         verb, _, rest = said.partition(" ")
-        habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
+        habit = (
+            subject.owner
+            and (rest or rarely)
+            and verb.lower() in _HABITS
+            and not ENGLISH.POINTING.search(said)
+        )
         often = re.match(
             r"(?!(?:me|us)\b|(?:have|do|did|will)$|\w+ (?:it|them|this)\b)\w", said
         ) and ENGLISH.HABITUAL.search(clause)
         if category is None and (habit or (often and (subject.owner or verb.lower() in PRESENT))):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
-            return self.stated(kind, clause, subject, f"habit:{plain(said)}")
+            no = rarely or said.startswith("do not ")  # I no longer run every morning
+            return self.stated(kind, clause, subject, f"habit:{plain(said)}", NO if no else YES)
         unnamed = not self.context.found and re.match(
             r"(?:have )?\w+ (?:it|them)\b", said
         )  # "Took it up in May"

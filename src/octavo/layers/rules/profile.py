@@ -23,6 +23,7 @@ _Kind: TypeAlias = Callable[["re.Match[str]", str, str], ProfileStatement | None
 _ENGLISH_ANTONYMS, _SAME_TRAITS = ENGLISH.pairs("ANTONYMS"), ENGLISH.pairs("SAME_TRAITS")
 _NATIONALITIES = frozenset(ENGLISH.words["NATIONALITIES"])
 _STAYS_WHOLE = (" than ", " over ", " to ", " between ")
+_RANK = re.compile("(?:an? |the )?(junior|senior|staff|lead|principal) (.+)", re.IGNORECASE)
 _AFTER_PLACE = re.compile(r" (?:with|for|since|and|but|near|now)\b")
 _BORN_ON = re.compile(rf"(?:the )?(?:\d|(?:{ENGLISH.MONTHS.pattern})\b)", re.IGNORECASE)
 _CHINESE_ANTONYMS, _AFFIRMING = CHINESE.pairs("ANTONYMS"), CHINESE.words["SAME_TRAITS"]
@@ -147,7 +148,9 @@ class EnglishProfile(ProfileRules):
             # "I'm seeing the dentist", "I'm married to a doctor": somebody else's job.
             if "strict" in groups and (not ENGLISH.OCCUPATION.search(role) or ENGLISH.NO_JOB.search(role)):
                 return None
-            slots["occupation"] = plain(role)
+            # A senior software engineer is a software engineer, whichever word for one is compared.
+            ranked = _RANK.match(role)
+            slots["occupation"] = f"{ranked[1].lower()} {plain(ranked[2])}" if ranked else plain(role)
             if place.startswith(("at ", "for ")):
                 slots["employer"] = plain(place.split(" ", 1)[1])
         if groups.get("e"):
@@ -250,11 +253,14 @@ class ChineseProfile(ProfileRules):
 
     def trait(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """What somebody is like; of two opposites one is the other denied."""
-        said = match["v"] or match["w"]
-        word, yes = plain(said), not (match.groupdict().get("no") or "").startswith(("不", "没"))
-        if said in _CHINESE_ANTONYMS:
-            word, yes = _CHINESE_ANTONYMS[said], yes == (said in _AFFIRMING)
-        return ProfileStatement(category, [{f"trait:{word}": YES if yes else NO}])
+        groups, slots = match.groupdict(), {}
+        yes = not (groups.get("no") or "").startswith(("不", "没"))
+        for said in filter(None, (match["v"] or match["w"], groups.get("x"))):  # 开朗外向: two of them
+            word, so = plain(said), yes
+            if said in _CHINESE_ANTONYMS:
+                word, so = _CHINESE_ANTONYMS[said], yes == (said in _AFFIRMING)
+            slots[f"trait:{word}"] = YES if so else NO
+        return ProfileStatement(category, [slots])
 
     def major(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """本科 and 硕士 have a subject each: the second does not take the place of the first."""
@@ -263,8 +269,9 @@ class ChineseProfile(ProfileRules):
     def stopped(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """不再跑步了: what was done, whether as a habit or for the pleasure of it, is done no more."""
         items = self.listed_items(match["v"])
+        kinds = ("habit",) if match["often"] else ("like", "habit")  # 不再每天跑步: now and then it may be
         return ProfileStatement(
-            category, [{f"{kind}:{plain(one)}": NO for _, one in items[:1] for kind in ("like", "habit")}]
+            category, [{f"{kind}:{plain(one)}": NO for _, one in items[:1] for kind in kinds}]
         )
 
     def skill(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
