@@ -1,4 +1,4 @@
-"""`python -m bench.people`: everyday questions of 173 more invented people, harder than those that come with Octavo.
+"""`python -m bench.people`: everyday questions of 213 more invented people, harder than those that come with Octavo.
 
 Half of their questions have no answer, most of these about somebody or something that was told of; of the others half share no word
 with their statement. The even ones, from the first on, may be read; the odd ones are only measured, and show whether it holds for others.
