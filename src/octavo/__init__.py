@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     )
     from octavo.kernel.ids import new_id
     from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
-    from octavo.kernel.ports import Store, walk
+    from octavo.kernel.pages import walk
+    from octavo.kernel.ports import Store
     from octavo.stores import open_store
     from octavo.agent import (
         Agent as Agent,
@@ -90,7 +91,8 @@ _HOMES = {
     "MySQLMemoryStore PostgreSQLMemoryStore RedisMemoryStore Retention SQLiteMemoryStore as_store migrate",
     "octavo.kernel.ids": "new_id",
     "octavo.kernel.model": "START Add Change Cursor Op Query Record Remove Scope Tally",
-    "octavo.kernel.ports": "Store walk",
+    "octavo.kernel.pages": "walk",
+    "octavo.kernel.ports": "Store",
     "octavo.layers.memory": "LayeredMemory",
     "octavo.memory": "AsyncMemory Memory with_memory",
     "octavo.models": "open_embedder",

@@ -11,7 +11,7 @@ from faces import FACES, Secrets, bytes_of, write_all
 from octavo import AsyncMemory, Query, Scope, open_store
 from octavo.erasing import Certificate, Subject, certificates, forget, scrub
 from octavo.errors import InvalidQuery
-from octavo.kernel.ports import walk
+from octavo.kernel.pages import walk
 from octavo.kernel.shapes import SHAPES
 from octavo.layers.rules.extractor import RuleExtractor
 from octavo.service.vault import Vault

@@ -7,7 +7,7 @@ import pytest
 from memories import Recall, ids, keep, naming, near
 from octavo import Record
 from octavo.kernel.model import Head
-from octavo.kernel.ports import count_fitting
+from octavo.kernel.pages import count_fitting
 from octavo.wraps.wrap import Wrap
 
 PAGE = 20_000

@@ -11,7 +11,7 @@ from outages import COLLECTION, Unsteady, add, event, ids, remove, those, unstea
 
 from octavo import START, Add, Change, Query, Remove, Scope, open_store
 from octavo.errors import StoreUnavailable
-from octavo.kernel.ports import find_within
+from octavo.kernel.pages import find_within
 from octavo.kernel.terms.terms import terms
 from octavo.stores.memory import MemoryStore
 from octavo.testing.agreement import assert_same, spelling

@@ -29,7 +29,8 @@ from octavo.chat.messages import (
     to_record,
 )
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import Store
 from octavo.stores import open_store, to_store
 
 

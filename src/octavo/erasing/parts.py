@@ -22,7 +22,8 @@ from octavo.erasing.certificate import (
 )
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
-from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.util.secrets import DigestKey
 from octavo.wraps import Wrap

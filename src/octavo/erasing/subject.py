@@ -12,7 +12,8 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Op, Query, Record, Scope
-from octavo.kernel.ports import Store, list_heads, list_names, walk
+from octavo.kernel.pages import list_heads, list_names, walk
+from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
 
 Part: TypeAlias = Literal["user", "session", "agent", "memory"]

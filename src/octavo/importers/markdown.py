@@ -24,7 +24,8 @@ from octavo.importers.values import (
 )
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.ports import Store, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import Store
 from octavo.kernel.text import pluralize
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Layer

@@ -26,7 +26,8 @@ from octavo.integrations.tools import (
     unwrap,
 )
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
-from octavo.kernel.ports import Store, list_names, write_ops
+from octavo.kernel.pages import list_names
+from octavo.kernel.ports import Store, write_ops
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import DEFAULT_SESSION, Whose
 from octavo.util.sync import Closing, as_plain

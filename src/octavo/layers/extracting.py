@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Add, Op, Query, Record
-from octavo.kernel.ports import find_within, list_heads
+from octavo.kernel.pages import find_within, list_heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
 from octavo.layers.changes import ChangeStep, OwnerNotes, insert_step, next_version, remark_step, update_step

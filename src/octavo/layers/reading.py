@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.codec import check_query, check_whose
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
-from octavo.kernel.ports import Store, count_fitting, find_within, list_heads, read_page
+from octavo.kernel.pages import count_fitting, find_within, list_heads, read_page
+from octavo.kernel.ports import Store
 from octavo.layers import checking
 from octavo.layers.records import (
     COLLECTIONS,

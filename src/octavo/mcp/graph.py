@@ -20,7 +20,8 @@ from pydantic_core import to_json, to_jsonable_python
 from octavo.errors import Conflict, NotFound, StoreUnavailable
 from octavo.kernel.codec import is_name
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store, walk, write_ops
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import Store, write_ops
 from octavo.mcp import CALLER
 from octavo.mcp.answers import result
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool

@@ -11,7 +11,8 @@ from pydantic import Field
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query
-from octavo.kernel.ports import ListsNames, list_heads, read_page
+from octavo.kernel.pages import list_heads, read_page
+from octavo.kernel.ports import ListsNames
 from octavo.kernel.text import content
 from octavo.mcp import CALLER
 from octavo.mcp.server import MemoryServer

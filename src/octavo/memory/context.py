@@ -17,7 +17,7 @@ import msgspec
 from octavo.chat.messages import MESSAGES, SUMMARIES
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Query, Record, Scope, check_count
-from octavo.kernel.ports import read_page
+from octavo.kernel.pages import read_page
 from octavo.kernel.text import content
 from octavo.layers.reasons import is_chinese
 from octavo.layers.records import topic_in

@@ -12,7 +12,8 @@ from octavo.erasing.subject import TALK, own_sessions
 from octavo.errors import ConfigError
 from octavo.kernel.codec import encode_record
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.ports import Store, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import content
 from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress, refuse_own_file

@@ -21,7 +21,7 @@ import msgspec
 from octavo.chat.messages import MESSAGES, Msg, to_message
 from octavo.errors import InvalidQuery, InvalidRecord, OctavoError
 from octavo.kernel.model import Query, check_count
-from octavo.kernel.ports import read_page
+from octavo.kernel.pages import read_page
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.messages import Message, messages_to_keep
 from octavo.memory.searching import Whose

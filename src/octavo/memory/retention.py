@@ -13,7 +13,8 @@ from octavo.config import Settings
 from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Cursor, Query, Remove, Scope
-from octavo.kernel.ports import ListsTenants, list_heads, walk, write_ops
+from octavo.kernel.pages import list_heads, walk
+from octavo.kernel.ports import ListsTenants, write_ops
 from octavo.layers import LayeredMemory
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.pending import FACTS, PENDING

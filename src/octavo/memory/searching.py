@@ -13,7 +13,8 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.codec import check_name
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, check_count, exact_scope
-from octavo.kernel.ports import Searches, Store, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import Searches, Store
 from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.terms import is_unspaced, terms
 from octavo.kernel.text import content

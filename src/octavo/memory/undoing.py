@@ -15,7 +15,7 @@ from octavo.errors import Conflict, InvalidQuery, NotFound
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Query, Record, Remove, exact_scope
-from octavo.kernel.ports import walk
+from octavo.kernel.pages import walk
 from octavo.layers import LayeredMemory
 from octavo.layers.records import LOG, entry_of, log_id, log_record
 from octavo.layers.values import LogEntry, Undone

@@ -10,7 +10,8 @@ import msgspec
 
 from octavo.errors import ModelError, StoreError
 from octavo.kernel.model import Head, Query, Record, Scope
-from octavo.kernel.ports import Near, Resembles, Searches, Store, list_heads, walk
+from octavo.kernel.pages import list_heads, walk
+from octavo.kernel.ports import Near, Resembles, Searches, Store
 from octavo.kernel.terms.matches import MOST, Match, Matches
 from octavo.kernel.terms.matching import digest, search_records
 from octavo.kernel.terms.terms import terms as terms_of

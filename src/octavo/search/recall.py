@@ -12,7 +12,8 @@ import msgspec
 from octavo.errors import InvalidQuery, ModelError, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Head, Query, Record, Scope
-from octavo.kernel.ports import Reranks, Store, count_fitting, list_heads
+from octavo.kernel.pages import count_fitting, list_heads
+from octavo.kernel.ports import Reranks, Store
 from octavo.kernel.terms import is_topic, topics
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import index_terms, index_text

@@ -15,7 +15,8 @@ from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, Oc
 from octavo.kernel.codec import check_query, check_whose, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Queues, WriteStatus, count_fitting, read_page, write_ops
+from octavo.kernel.pages import count_fitting, read_page
+from octavo.kernel.ports import Queues, WriteStatus, write_ops
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
 from octavo.service.health import Health, check_health, probe, without_secrets

@@ -16,7 +16,8 @@ from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Head, NameCount, Op, Query, Record, Remove, Scope, ScopePart
-from octavo.kernel.ports import FindsWithin, ListsHeads, ListsNames, Store, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import FindsWithin, ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spell_code
 from octavo.testing.subject import NOON, StoreUnderTest, count, ids, message, messages, on_a_store, refuses
 from octavo.util.user_code import catch_error

@@ -14,7 +14,8 @@ import numpy as np
 from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id, short_name
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Scrubs, Space, Store, Vector, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Scrubs, Space, Store, Vector
 from octavo.stores import open_store
 from octavo.vectors.base import BaseIndex, mismatch, round_score, take_nearest
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from octavo.kernel.model import Head, Op, Query, Record, Tally
-from octavo.kernel.ports import Store, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import Store
 
 
 class Wrap:

@@ -17,7 +17,8 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.kernel.model import Record, Scope
-from octavo.kernel.ports import ListsNames, Store, Vector, list_names
+from octavo.kernel.pages import list_names
+from octavo.kernel.ports import ListsNames, Store, Vector
 from octavo.models import FunctionEmbedder
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from langgraph.checkpoint.base import (  # type: ignore[import-not-found]
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store, list_heads, walk
+from octavo.kernel.pages import list_heads, walk
+from octavo.kernel.ports import Store
 from octavo.stores.base import BaseStore
 
 _CHECKPOINTS = "checkpoints"

@@ -18,7 +18,8 @@ from starlette.responses import StreamingResponse
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, Query, Record
-from octavo.kernel.ports import IndexesLater, Store, read_page
+from octavo.kernel.pages import read_page
+from octavo.kernel.ports import IndexesLater, Store
 from octavo.kernel.text import content
 from octavo.layers.records import COLLECTIONS, Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry, Page

@@ -20,7 +20,8 @@ from octavo.erasing import certificates
 from octavo.errors import NotFound, OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Scope, Tally
-from octavo.kernel.ports import Describes, ListsNames, Store, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import Describes, ListsNames, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import ACCESS, Access
 from octavo.layers.records import COLLECTIONS

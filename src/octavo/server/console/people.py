@@ -11,7 +11,8 @@ from fastapi import Response
 
 from octavo.erasing import Subject, count_owned
 from octavo.kernel.model import Cursor, Query, Scope
-from octavo.kernel.ports import ListsNames, Store, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import ListsNames, Store
 from octavo.layers.records import Owner
 from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
 from octavo.server.console.pages import ConsoleRequest, Pages

@@ -12,7 +12,8 @@ from starlette.responses import StreamingResponse
 from octavo.chat.messages import MESSAGES, SUMMARIES, given_marks
 from octavo.events.records import EventType
 from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.kernel.ports import Store, list_heads, read_page
+from octavo.kernel.pages import list_heads, read_page
+from octavo.kernel.ports import Store
 from octavo.kernel.text import content, spell
 from octavo.layers.reading import read_heads
 from octavo.server.console.pages import SHOWN, ConsoleRequest, Pages

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from octavo.client.answers import Session
 from octavo.errors import Conflict
 from octavo.kernel.model import Cursor, Head, Query, Scope
-from octavo.kernel.ports import Store, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import Store
 from octavo.server.openapi import EventList, Routes, SessionList, TurnList, answer
 from octavo.server.requests import After, AfterMoment, Limit, MomentCursor, Name, NewEvent, PathName, token
 from octavo.server.routing import Admitted

@@ -13,7 +13,8 @@ from typing import Any, Self, TypeVar
 from octavo.errors import Conflict, InvalidRecord, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Scope
-from octavo.kernel.ports import Store, count_fitting, walk
+from octavo.kernel.pages import count_fitting, walk
+from octavo.kernel.ports import Store
 from octavo.service.vault.documents import (
     COLLECTIONS,
     Content,

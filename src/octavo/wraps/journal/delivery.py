@@ -24,7 +24,8 @@ from octavo.errors import (
 )
 from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import Store
 from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late_error, outcome_of

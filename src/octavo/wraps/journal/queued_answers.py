@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from octavo.errors import Conflict
 from octavo.kernel.codec import prepare
 from octavo.kernel.model import START, Add, Head, Op, Query, Record, Scope, Tally
-from octavo.kernel.ports import Store, list_heads, read_page
+from octavo.kernel.pages import list_heads, read_page
+from octavo.kernel.ports import Store
 from octavo.kernel.terms.matches import MOST, Matches
 from octavo.kernel.terms.matching import search_records
 from octavo.stores.records import Records

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from octavo.kernel.model import Add, Query, Scope
-from octavo.kernel.ports import EntryKey, Store, walk
+from octavo.kernel.pages import walk
+from octavo.kernel.ports import EntryKey, Store
 from octavo.wraps.vectors.waiting import (
     Target,
     VectorOutcome,

@@ -13,7 +13,8 @@ from octavo.errors import ModelError
 from octavo.kernel.codec import check_query, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, list_heads
+from octavo.kernel.pages import list_heads
+from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex
 from octavo.kernel.terms.matching import digest
 from octavo.kernel.text import content, pluralize
 
