@@ -78,6 +78,7 @@ OF_VECTORS: dict[str, tuple[Any, ...]] = {
     "_AGREEING": (1e-9, 0.15, 0.6),
     "_DEPTH": (10, 40),
     "_LEAD": (1.0, 2.0),
+    "EVOKED": (1.0, 2.0),
 }
 Change = tuple[Any, str, Any]
 

@@ -88,6 +88,28 @@ def test_the_one_sentence_that_asks(text, sentence):
     assert asked(text).asked == sentence
 
 
+TALK = "I came last at the sports meet and feel so bad about it. Did you try your best? "
+END = "I did, but all the others were so much faster, and seeing them ahead of me only made me more nervous."
+TALK_CHINESE = "我今天运动会跑了最后一名，心里特别难受。你尽力了吗？"
+END_CHINESE = "我尽力了，可是别人都跑得比我快得多，看到大家都在我前面，我就更加紧张，腿都不听使唤了。"
+
+
+@pytest.mark.parametrize(
+    ("text", "ending"),
+    [
+        (TALK + END, END),
+        (TALK + END + " It hurt.", f"{END} It hurt."),
+        (TALK_CHINESE + END_CHINESE, END_CHINESE),
+        (END, ""),  # it is all that was said
+        ("I came last. It hurt.", ""),  # too little to leave anything out
+        (TALK + END + " Who won the race last year?", ""),  # that is what is asked
+    ],
+)
+def test_the_end_of_what_is_said(text, ending):
+    """Where somebody talks on and does not end with a question, the last sentences are also looked for by themselves."""
+    assert asked(text).ending == ending
+
+
 @pytest.mark.parametrize(
     ("text", "overview"),
     [

@@ -71,6 +71,56 @@ async def test_what_is_asked_of_an_index(in_memory, home):
     assert len(asked) == 1
 
 
+BEGUN = "I came last at the sports meet and feel so bad about it. Did you try your best? "
+ENDED = (
+    "I did, but all the others were so much faster, and seeing them ahead of me only made me more nervous."
+)
+
+
+async def test_the_end_of_what_is_said_is_looked_for_too(in_memory, home):
+    """A record is as near as it is to the nearer of all that was said and its end."""
+    whole, both, end = (note(home, name, f"about {name}") for name in ("whole", "both", "end"))
+    await keep(in_memory, whole, both, end)
+    named = {BEGUN + ENDED: [near(whole, 0.8), near(both, 0.7)], ENDED: [near(end, 0.85), near(both, 0.75)]}
+
+    async def resembling(text, *_):
+        return named[text]
+
+    in_memory.resembling = resembling
+    hits = await Recall(in_memory).recall(BEGUN + ENDED, home)
+    assert ids(hits) == ["end", "whole", "both"]
+
+
+async def test_talk_brings_to_mind_what_has_other_words(store, home):
+    """Where nothing is asked, what is nearest stands before what has some of the words; who asks wants these."""
+    raft, boats = (
+        note(home, "raft", "a raft on the canal"),
+        note(home, "boats", "beaten by six boats", minutes=1),
+    )
+    others = [note(home, f"other{n}", f"a cupboard on the wall {n}", minutes=n + 9) for n in range(20)]
+    await keep(store, raft, boats, *others)
+    naming(store, near(boats, 0.88), near(raft, 0.7), *(near(o, 0.5 + n / 100) for n, o in enumerate(others)))
+    recall = Recall(store)
+    assert ids(await recall.recall(f"{BEGUN}{ENDED} So we took the canal.", home))[:2] == ["boats", "raft"]
+    assert ids(await recall.recall(f"{ENDED} Who took the canal?", home))[:2] == ["raft", "boats"]
+
+
+async def test_talk_has_no_later_answer(in_memory, home):
+    """What goes on about the best hit may answer what is asked; where nothing is, vectors say what belongs to it."""
+    first = note(home, "first", "a sports meet in Orkney")
+    later = note(home, "later", "Orkney is off, we stay here", minutes=1)
+    await keep(in_memory, first, later, note(home, "none", "a lamp", minutes=2))
+
+    async def lifted(text: str) -> float:
+        found = await Recall(in_memory).recall(text, home, explain=True)
+        return next(signal.score for signal in found[1].signals if signal.name == "later")
+
+    assert await lifted(BEGUN + ENDED) > 0  # words alone know no better
+    naming(in_memory, near(first, 0.8), near(later, 0.6))
+    assert await lifted("Where is the sports meet?") > 0
+    assert await lifted(BEGUN + ENDED) == 0
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.2])
 async def test_where_nothing_stands_out_there_is_probably_no_answer(in_memory, home, scale):
     """Whatever cosines a model is used to: the nearest must be nearer than all others, unless these are few."""

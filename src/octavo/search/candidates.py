@@ -66,6 +66,7 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
     cosines: dict[int, float] = {}
     started = time.perf_counter()
     if near:
+        near.sort(key=lambda one: one.score)  # what two texts named is as near as it is to the nearer
         named = {(n.key.collection, n.key.id, n.key.scope_key): n for n in near}
         seen = {_key(*row) for row in rows}
         unseen = {key: n.digest for key, n in named.items() if key not in seen}
@@ -127,7 +128,8 @@ async def _by_vectors(
         return []
     started = time.perf_counter()
     # A vector of small talk and the question after it would be half about the small talk.
-    text = question.asked or question.text
+    # What is said before the end of a text takes place in its vector, and is less to the point.
+    texts = filter(None, (question.asked or question.text, question.ending))
     collections: dict[Scope, list[str]] = {}
     for query in queries:
         collections.setdefault(query.scope, []).append(query.collection)
@@ -135,6 +137,7 @@ async def _by_vectors(
         with span("octavo.recall.vectors"):
             near = [
                 one
+                for text in texts
                 for scope, names in collections.items()
                 for one in await store.resembling(text, scope, names, NEAREST)
             ]

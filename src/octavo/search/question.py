@@ -95,6 +95,7 @@ _PROGRAMMING = lazy_pattern(
 _DATE_SIGNS = lazy_pattern(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 _ONE_WORD = 2  # Chinese characters
+_END_BYTES = 100  # at least, of the end of a text; a Chinese character has three
 _SINGLE_WORDS = 2  # at most; more are a question without its verb
 
 
@@ -103,6 +104,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     asked: str = ""  # the one sentence that asks, after small talk or alone
+    ending: str = ""  # what is said at the end of a text that goes on and does not end with a question
     terms: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...] = ()  # where the terms of each part stand among all terms
     aside: frozenset[int] = frozenset()  # terms of the small talk around what is asked
@@ -145,6 +147,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             text=text,
             asked=last,
+            ending="" if asking and asking[-1] == sentences[-1] else _end_of(_sentences(plain)),
             terms=distinct,
             parts=tuple(parts) if len(parts) > 1 else (),
             aside=frozenset(numbers.values()) - asked if asked else frozenset(),
@@ -173,6 +176,15 @@ def only_asks(text: str) -> bool:
 
 def _sentences(text: str) -> list[str]:
     return [found for sentence in _SENTENCE.findall(text) if (found := sentence.strip())]
+
+
+def _end_of(sentences: list[str]) -> str:
+    """The last sentences, enough to say something; nothing if these are all."""
+    end = ""
+    while sentences and len(end.encode()) < _END_BYTES:
+        *sentences, sentence = sentences
+        end = f"{sentence} {end}".strip()
+    return end if sentences else ""
 
 
 def _is_overview(text: str) -> bool:

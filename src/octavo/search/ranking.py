@@ -38,6 +38,7 @@ TOPIC = 0.8  # of a topic beside words as rare as it is
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
+EVOKED = 1.4  # of VECTOR where nothing is asked: what is said brings to mind what has few of its words
 #: What a record adds that tells of the person who is asked about, and takes that tells of somebody else.
 OWN_FACT, OTHERS_FACT = 0.3, 2.5
 ASKING = 1.5  # what a record takes that asks for something itself
@@ -140,6 +141,8 @@ class Ranking(msgspec.Struct):
 
         "Orkney's off, the Hebrides instead" goes on about "We fly to Orkney in September".
         """
+        if self.question.ending and self.candidates.cosines:
+            return {}  # nothing was asked that could have a later answer, and vectors know what belongs to it
         telling = [row for row in rows if row[0] not in self.others and self.says_something(row[0])]
         if not (telling and self.looks_further):
             return {}
@@ -230,13 +233,14 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     session = [around[slot] for slot in sessions.slots] if session_scores else none
     vector = sessions.spread(_above_floor(len(found), cosines), VECTOR_NEIGHBOUR) if cosines else none
     trust = _trust(terms, cosines)
+    meaning = trust * VECTOR * (EVOKED if question.ending else 1.0)
     time = [time_fit(question.spans, match.created_at) for match in found] if question.spans else none
     if question.overview:
         terms = [OVERVIEW.get(name, 0.0) for name in candidates.collections]
     recency = [at / len(found) for at in range(len(found))]  # found stands oldest first
     recent = NOW if question.now else RECENCY
     total = [
-        own + SESSION * near_by + TIME * when + trust * VECTOR * near + recent * late
+        own + SESSION * near_by + TIME * when + meaning * near + recent * late
         for own, near_by, when, near, late in zip(
             standard(terms), session, time, standard(vector) if cosines else none, recency, strict=True
         )
