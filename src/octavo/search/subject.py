@@ -135,8 +135,8 @@ _CLAUSE_END = lazy_pattern(
     r"|(?:,|,?\s(?:and|but|so|while|because))\s+(?=(?:I|I'm|I've|we|my|mine|he|she|his|her)\b)|,\s+(?=[A-ZÀ-Ý])"
 )
 
-# Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了.
-_SPEAKER = lazy_pattern(r"\s*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
+# Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了. But 用户：… is a memory, kept as it was typed.
+_SPEAKER = lazy_pattern(r"\s*(?!用户)([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
 _LONGEST_SPEAKER = 40
 _ROLES = frozenset(
     ("user", "assistant", "system", "tool", "function", "developer", "human", "ai", "agent", "bot")

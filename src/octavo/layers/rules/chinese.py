@@ -14,6 +14,7 @@ from octavo.layers.rules.chinese_events import (
 )
 from octavo.layers.rules.clauses import (
     DEEPEST,
+    INTRODUCING,
     ClauseReader,
     ClauseSubject,
     ReadingContext,
@@ -21,6 +22,7 @@ from octavo.layers.rules.clauses import (
 from octavo.layers.rules.facts import (
     CHINESE,
     OF_LIFE,
+    OF_SELF,
     YES,
     StatedFact,
     is_personal,
@@ -41,6 +43,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
     reader = ChineseReader(context)
     clauses = clauses_zh(sentence.text)
     supposed = False
+    theirs = False  # whether a clause without a subject goes on about somebody or something else
     for at, written in enumerate(clauses):
         clause = reader.with_relation(written)
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
@@ -58,9 +61,20 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             if context.open:  # 看牙医，下午三点: that is when
                 context.add_time(clause, DETAILS)
             continue
+        if not bare:
+            context.others += written  # 谢天谢地
         if at == 0 and begins_with_name(bare):
             # 静雯租在五象，跟两个同事合住: the next clause is hers too.
             context.about_owner = False
+            continue
+        theirs = reader.is_theirs(clause, clauses[at - 1] if at else "", before=theirs)
+        if (theirs or reader.is_nobodys(bare)) and not (sentence.asks and at == len(clauses) - 1):
+            if context.open:
+                context.add_detail(reader.in_third_person(clause), DETAILS)
+            elif theirs and "姓" in clause:  # 船老大姓贺: whoever that is, the user named them
+                context.add(reader.stated("preference", clause, None, f"says:{plain(clause)}"))
+            else:
+                context.others += clause
             continue
         if context.open and "不再" in context.found[-1].content and bare.startswith("改成"):
             clause = bare = f"我{bare}"  # 我不再跑步了，改成游泳
@@ -87,8 +101,7 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             known = clause[: cut.start()]  # 我对猫毛过敏能养猫吗, 我那辆开了九年的飞度要不要换电池
             if CHINESE.OWNED.match(known) or ((known[:1] == "我" or context.open) and is_personal(known)):
                 clause, bare, asks = known, known[reader.after_leading(known) :], False
-        new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
-        about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
+        about_new = CHINESE.OF_NEW.match(bare) and context.introduced(CHINESE.INTRODUCED)
         narrows = CHINESE.NARROWS.match(clause)  # 我对海鲜过敏，特别是虾
         # 买了个扫地机器人，到手就后悔了
         follows = any(map(CHINESE.FOLLOWS.match, (clause, bare))) or reader.is_stay(clause)
@@ -97,12 +110,15 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
         # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
         adds = context.open and not asks and (about_new or narrows or follows or reader.is_part(bare))
         facts = [] if adds or asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
+        adds = adds or (bool(facts) and reader.is_of_last(clause, facts[0]))
         if adds or (not facts and not asks and context.open and reader.is_detail(clause)):
             # 我又搬家了，这次搬到绵阳
             moved = None if CHINESE.OF_OTHER.match(bare) else reader.implied(clause)
             context.add_detail(reader.in_third_person(clause), DETAILS, moved)
         else:
             context.add(facts)
+            # 离婚四年了，他没给过钱: who speaks of themselves speaks of another as 他.
+            context.first_person = context.first_person or (bool(facts) and not re.match("[他她]", bare))
 
 
 class ChineseReader(ClauseReader):
@@ -118,6 +134,31 @@ class ChineseReader(ClauseReader):
         at = self.after_leading(clause) if self.context.people else 0
         who = next((who for name, who in self.context.people.items() if clause.startswith(name, at)), None)
         return f"{clause[:at]}我{who}{clause[at:]}" if who else clause
+
+    def is_theirs(self, clause: str, last: str, *, before: bool) -> bool:
+        """Whether a clause tells of somebody or something else; `last` is the clause before it, and `before` whether that did."""
+        bare, subject = clause[self.after_leading(clause) :], self._subject(clause)
+        if self.context.narrated or self.context.owner_type == "agent" or subject.owner or subject.possessive:
+            return False
+        if CHINESE.THEIRS.match(bare) or "我" in clause or subject.owner is False:
+            return CHINESE.THEIRS.match(bare) is not None
+        self_told = self.context.last and not INTRODUCING.isdisjoint(self.context.last.slots)
+        # 办了个养蜂场，叫金坳蜂场: it is not the owner who is called so; 地铁道歉了，还送了狗粮
+        named = CHINESE.NAMING.match(bare) and len(last) > 3 and "介绍" not in last and not self_told
+        same = not self.context.open and CHINESE.SAME_DOES.match(clause) and CHINESE.THEY_DID.match(last)
+        return bool(before or named or same)
+
+    def is_of_last(self, clause: str, fact: StatedFact) -> bool:
+        """焙茶房失火，烧了两百斤: whether what did it stands in the clause before."""
+        told = self.context.last is not None and self.context.last.content.startswith(f"{self.name}：")
+        did = fact.category in ("action", "other") and not fact.time_text and "了" in clause
+        return told and did and "我" not in clause and self._subject(clause).owner is None
+
+    def is_nobodys(self, bare: str) -> bool:
+        """Whether a clause is only a number, a price of goods or the weather: by itself it says nothing of anybody."""
+        if self.context.narrated or not CHINESE.NOBODYS.match(bare):
+            return False
+        return CHINESE_PROFILE.statement(bare) is None and not is_personal(bare, OF_SELF)
 
     def clause_facts(self, clause: str, depth: int = 0) -> list[StatedFact]:
         """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
@@ -294,7 +335,8 @@ class ChineseReader(ClauseReader):
         happens = only_happens(said, timed, dated)
         profile = None if happens else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         if subject.owner is False:
-            self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
+            thing = CHINESE.BARE_THING.match(clause, subject.start) is not None
+            self.context.about_owner = thing and "姓" not in said
             matters = subject.kin and matters_to_owner(said)
             return self._happening("event", clause, subject) if matters else []
         if self._is_topic(clause):
@@ -411,7 +453,16 @@ class ChineseReader(ClauseReader):
 
     def third_person(self, clause: str) -> str:
         """A clause of any shape as a statement about the owner."""
-        return self.content(clause, self._subject(clause))
+        return self.as_told(clause, self._subject(clause))
+
+    def as_told(self, clause: str, subject: ClauseSubject | None) -> str:
+        """The clause as a statement of its own; 用户：焙茶房失火, since no rule knows that it is not the subject."""
+        content, at = self.content(clause, subject), self.after_leading(clause)
+        said = (subject is not None and subject.owner is not None) or re.search("我|本人", clause)
+        if said or self.context.narrated or self.context.owner_type == "agent":
+            return content
+        own = CHINESE.VERBAL.match(clause, at) or is_personal(clause, OF_SELF)
+        return content if own else f"{self.name}：{content.removeprefix(self.name)}"
 
     def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
@@ -429,7 +480,7 @@ class ChineseReader(ClauseReader):
                 tail = re.sub("^[他她](?:的|家)?", "", tail)
                 return f"{self.in_third_person(head)}{name}的{self.in_third_person(tail)}"
             if self.context.narrated or not tail.startswith("我"):
-                return head + re.sub("^[他她]", name, tail)
+                return head + (re.sub("^[他她]", name, tail) if self.context.pronoun_is_owner else tail)
             return f"{head}{name}的{self.in_third_person(re.sub('^我们?家?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
         return self.in_third_person(head).replace(name * 2, name) + self.in_third_person(tail)

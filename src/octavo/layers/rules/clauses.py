@@ -25,7 +25,7 @@ from octavo.layers.rules.sentences import LONGEST_CLAUSE
 from octavo.layers.values import OwnerType
 
 DEEPEST = 3  # how often somebody may tell that somebody told
-_INTRODUCING = frozenset({"name", "age", "home town", "birthday", "occupation", "student"})
+INTRODUCING = frozenset({"name", "age", "home town", "birthday", "occupation", "student"})
 
 
 @dataclass
@@ -43,6 +43,7 @@ class ReadingContext:
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     asked: str = ""  # what the last sentence asked with nothing else: "Marmite? Can't stand it"
     last_clause: Clause | None = None  # of the sentence before, as it was typed
+    others: str = ""  # the clauses of this sentence that tell of somebody or something else
     open: bool = False  # whether what follows may still tell details of the last fact
 
     @classmethod
@@ -62,7 +63,7 @@ class ReadingContext:
 
     def begin(self, sentence: str) -> None:
         """Another sentence: no time holds any more, and only "she is called Vespa" still adds to what was said."""
-        self.when = None
+        self.when, self.others = None, ""
         self.open = self.open and COMMON.GOES_ON.match(sentence) is not None
 
     def add(self, facts: list[StatedFact]) -> None:
@@ -80,7 +81,7 @@ class ReadingContext:
         """Whether the owner has just said something of themselves: what else they are may follow without a verb."""
         if (last := self.last) is None or last.layer != "profile":
             return False
-        return not last.content.startswith("用户的") or not _INTRODUCING.isdisjoint(last.slots)
+        return not last.content.startswith("用户的") or not INTRODUCING.isdisjoint(last.slots)
 
     def introduced(self, pattern: "re.Pattern[str]") -> bool:
         """Whether the last fact ends with something new, of which the next clause may tell more."""
@@ -182,6 +183,10 @@ class ClauseReader:
         """The clause as a statement of its own."""
         raise NotImplementedError
 
+    def as_told(self, clause: str, subject: ClauseSubject | None) -> str:
+        """The clause as a statement of its own, where no rule knows what it is about."""
+        return self.content(clause, subject)
+
     def in_third_person(self, text: str) -> str:
         """The text with the owner in the third person."""
         raise NotImplementedError
@@ -233,10 +238,10 @@ class ClauseReader:
         raise NotImplementedError
 
     def stated(
-        self, category: str, clause: str, subject: ClauseSubject, key: str, value: str = YES
+        self, category: str, clause: str, subject: ClauseSubject | None, key: str, value: str = YES
     ) -> list[StatedFact]:
         """One fact that lasts, kept as it was said."""
-        return [StatedFact("profile", category, self.content(clause, subject), {key: value})]
+        return [StatedFact("profile", category, self.as_told(clause, subject), {key: value})]
 
     def lasting(self, statement: ProfileStatement, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """The facts of a statement; the things of a list become a clause each."""
@@ -268,7 +273,7 @@ class ClauseReader:
         fact = StatedFact(
             "event",
             category,
-            self.content(clause, subject),
+            self.as_told(clause, subject),
             {},
             words(compared),
             self.table.DENIED.search(said) is not None,

@@ -13,7 +13,7 @@ from octavo.layers.rules.reading import KnownFact, KnownFacts
 
 _OPPOSITES = ENGLISH.pairs("OPPOSITES") | CHINESE.pairs("OPPOSITES")
 _CAPITALISED = re.compile(r"\b[A-Z][\w'-]*")
-_SUBJECT = re.compile("^(?:The user |用户(?!的))")
+_SUBJECT = re.compile("^(?:The user |用户(?!的)：?)")
 #: What may stand behind the word for a thing; before any other word it only says what kind of thing that is.
 _FOLLOWING = STOP_WORDS | {".", "every", "each", "called", "named", "once", "twice", "daily", "now", "again"}
 _HOW = ("PARTED", "ENDED", "SHIFTED", "RENEWED", "GROWN", "INSTEAD", "SWITCHED")
@@ -51,7 +51,7 @@ def describe_ended(fact: StatedFact, known: str) -> str:
 
 
 def _read_ending(content: str) -> _Ending | None:
-    said = COMMON.ASIDE.sub("", simplify(content))
+    said = COMMON.ASIDE.sub("", simplify(content)).replace("用户：", "用户")
     table = CHINESE if has_han(said) else ENGLISH
     for how in _HOW:
         if match := getattr(table, how).search(said):

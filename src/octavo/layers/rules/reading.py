@@ -123,7 +123,8 @@ def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
         read_from = any(2 * len(told & held) >= len(held) for held in read if held)
         share = _SAME_ASKED if sentence.asks else _SAME
         new = len(told) > shortest and not read_from and len(told & known) < share * len(told)
-        others = begins_with_name(clause.text) if chinese else ENGLISH.NAMED_HAS.match(clause.text)
+        named = begins_with_name(clause.text) if chinese else ENGLISH.NAMED_HAS.match(clause.text)
+        others = named or clause.text in context.others
         if new and clause.told >= SURE and not (wished.search(clause.text) or others):
             context.found.append(reader.as_typed(clause.text, clause.category, asks=sentence.asks))
 
@@ -188,7 +189,7 @@ def _people_of(known: Sequence[Known]) -> dict[str, str]:
     people = people_in(contents)
     for match in filter(None, map(CHINESE.OWN_PERSON.match, contents)):
         name = match["called"] or match["name"]
-        if match["called"] or not topics(name, terms(name)):  # 用户的老公老家在武威
+        if match["called"] or name[0] in "阿小" or not topics(name, terms(name)):  # 用户的老公老家在武威
             people |= {name: match["who"], name[-2:]: match["who"]}  # 蓝静雯 is 静雯 among her own
     return people
 
@@ -287,7 +288,8 @@ def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple
     known = _read.get((content, owner_type))
     if known is not None:
         return known
-    found = tuple((yield from reading(content, owner_type, _ANY_TIME)))
+    told = content.replace("用户：", "用户", 1)  # as typed, and not the line of a conversation
+    found = tuple((yield from reading(told, owner_type, _ANY_TIME)))
     if not found:  # what no rule understands is still compared by its words
         plain = simplify(content)
         left = words(without_times(plain, _ANY_TIME))
