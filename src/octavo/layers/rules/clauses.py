@@ -39,6 +39,7 @@ class ReadingContext:
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
     other: str = ""  # whom or what of the owner's was spoken of last, as it was written
+    named: str = ""  # the name of whoever the last clause with a name was about
     people: dict[str, str] = field(default_factory=dict)  # the owner's people by name: Funmi is the wife
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     asked: str = ""  # what the last sentence asked with nothing else: "Marmite? Can't stand it"

@@ -117,15 +117,21 @@ def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
             likely.append(_lasting(fact, best) if best else fact)
     context.found[start:] = likely
     chinese = language == "zh"
-    reader = (ChineseReader if chinese else EnglishReader)(context)
+    english = EnglishReader(context)
+    reader = ChineseReader(context) if chinese else english
     wished, shortest = (CHINESE.WISHING, 1) if chinese else (ENGLISH.IFFY, 0)
-    for clause, told in clauses:
+    kept: bool | None = None  # whether anything was kept of the clause before in the sentence, and last
+    for (clause, told), typed in zip(clauses, split, strict=True):
         read_from = any(2 * len(told & held) >= len(held) for held in read if held)
         share = _SAME_ASKED if sentence.asks else _SAME
         new = len(told) > shortest and not read_from and len(told & known) < share * len(told)
-        others = begins_with_name(clause.text) if chinese else ENGLISH.NAMED_HAS.match(clause.text)
-        if new and clause.told >= SURE and not (wished.search(clause.text) or others):
-            context.found.append(reader.as_typed(clause.text, clause.category, asks=sentence.asks))
+        keeps = new and clause.told >= SURE and not wished.search(clause.text)
+        if keeps and not (
+            begins_with_name(clause.text) if chinese else english.leave_out(typed, follows=kept)
+        ):
+            asked = sentence.asks and (chinese or typed is split[-1])
+            context.found.append(reader.as_typed(clause.text, clause.category, asks=asked))
+        kept = bool(context.found) and len(told & words(context.found[-1].content)) > 0.4 * len(told)
 
 
 def _is_free(fact: StatedFact) -> bool:
