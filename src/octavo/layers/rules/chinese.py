@@ -28,6 +28,7 @@ from octavo.layers.rules.facts import (
     is_personal,
     plain,
 )
+from octavo.layers.rules.learned import Clause
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.rules.sentences import Sentence, clauses_zh
@@ -134,6 +135,11 @@ class ChineseReader(ClauseReader):
         at = self.after_leading(clause) if self.context.people else 0
         who = next((who for name, who in self.context.people.items() if clause.startswith(name, at)), None)
         return f"{clause[:at]}我{who}{clause[at:]}" if who else clause
+
+    def leave_out(self, clause: Clause, *, follows: bool | None) -> bool:
+        """Whether a clause of any shape is no fact by itself: it tells of somebody or something else."""
+        del follows
+        return begins_with_name(clause.text) or clause.text in self.context.others
 
     def is_theirs(self, clause: str, last: str, *, before: bool) -> bool:
         """Whether a clause tells of somebody or something else; `last` is the clause before it, and `before` whether that did."""

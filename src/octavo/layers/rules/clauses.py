@@ -39,6 +39,7 @@ class ReadingContext:
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
     other: str = ""  # whom or what of the owner's was spoken of last, as it was written
+    named: str = ""  # the name of whoever the last clause with a name was about
     people: dict[str, str] = field(default_factory=dict)  # the owner's people by name: Funmi is the wife
     found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     asked: str = ""  # what the last sentence asked with nothing else: "Marmite? Can't stand it"
@@ -154,6 +155,10 @@ class ClauseReader:
     def __init__(self, context: ReadingContext) -> None:
         self.context = context
         self.name = self.names[context.owner_type]
+
+    def leave_out(self, clause: Clause, *, follows: bool | None) -> bool:
+        """Whether a clause of any shape is no fact of the owner by itself; `follows`: whether anything was kept of the one before."""
+        raise NotImplementedError
 
     def after_fillers(self, clause: str) -> int:
         """Where a clause begins after the words that only lead to it."""

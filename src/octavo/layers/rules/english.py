@@ -25,6 +25,7 @@ from octavo.layers.rules.facts import (
     lasting_category,
     plain,
 )
+from octavo.layers.rules.learned import Clause
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import ENGLISH_PROFILE
 from octavo.layers.rules.sentences import Sentence, clauses_en, expanded
@@ -33,7 +34,7 @@ from octavo.layers.values import OwnerType
 
 _I = re.IGNORECASE
 _THIRD_PERSON = (
-    (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
+    (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:(?:my|me)self|ourselves)\b", _I), "themselves"),
     (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:[Ii] am|we are)\b"), "they are"), (re.compile(r"\b[Ii] was\b"), "they were"), (re.compile(r"\b(?:[Ii]|we)\b(?!\.)"), "they"),
 )  # fmt: skip
 _OWNER_SAID = re.compile(r"\b(?:(?P<own>my|our)|me|us)\b(?!\.)", _I)
@@ -73,8 +74,9 @@ def read_english(sentence: Sentence, context: ReadingContext) -> None:
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
             context.add(facts)
-            mentioned = None if facts else ENGLISH.MENTIONED.search(clause)
-            if mentioned:  # "a cake for my son, he turns 6"
+            # "Nia is my best mate", "a cake for my son, he turns 6"
+            said = facts[0].content if facts else clause
+            if mentioned := (ENGLISH.IS_OWNERS if facts else ENGLISH.MENTIONED).search(said):
                 context.other = mentioned["who"]
             context.people |= people_in(fact.content for fact in facts)
     reader.add_granted(sentence.text)
@@ -145,7 +147,8 @@ class EnglishReader(ClauseReader):
             clause = bare = f"my {whom[0].lower()}{whom[1:]}"
         name = re.split(r"'s |\s", bare, maxsplit=1)[0].casefold()
         if name not in STOP_WORDS and (kin := self.context.people.get(name)):  # "Funmi hates coriander"
-            clause = bare = f"{self._mine} {kin} {bare}"
+            said = ENGLISH.NAME_IS.sub(" is ", ENGLISH.NAME_HAS.sub(" has ", bare[len(name) :]))
+            clause = bare = f"{self._mine} {kin} {bare[: len(name)]}{said}"
         goes_on = self.context.open and not first and re.match(r"(?i)(?:always|never) ", bare)
         if self.context.owner_type == "user" and not goes_on and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
@@ -172,22 +175,25 @@ class EnglishReader(ClauseReader):
             if inner or ENGLISH_PROFILE.statement(base_form(predicate)) is None:
                 return inner
         # "My landlord raised the rent, it is 1450 now": that is not the landlord.
-        person = clause[subject.start :].startswith("it ") and ENGLISH.SOMEBODY.search(self.context.other)
-        of_other = ENGLISH.OF_OTHER.match(clause, subject.start) and not person
-        if self.context.other and not depth and of_other:
+        who, other = clause[subject.start :].partition(" ")[0], self.context.other
+        of_other = ENGLISH.OF_OTHER.match(clause, subject.start) and not ENGLISH.NOT_MEANT.match(
+            f"{who} {other}"
+        )
+        if other and not depth and of_other:
             # "My sister lives in Leeds and is expecting": she is whom it was about.
             said = re.sub(r"(?i)^(?:he|she|they|who|it) ", "", clause[subject.start :])
             return self.clause_facts(f"{self._mine} {self.context.other} {said}")
         if subject.owner is False:
             return self._around_owner(clause) or self._mentioning(clause, depth)
         if subject.owner is None:
-            # "Chuffed to bits"; "Set a timer" is no past
-            if ENGLISH.FELT.match(predicate) or (first and ENGLISH.ORDERED.match(bare)):
+            # "Chuffed to bits"; "Set a timer" is no past; "a kitten, called Rivet"
+            if ENGLISH.FELT.match(predicate) or (ENGLISH.ORDERED if first else ENGLISH.NAMED_SO).match(bare):
                 return []
             starts_so = event_category(predicate, timed=False) in ("action", "decision", "event") or (
                 ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
             )
             another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
+            another = another or ENGLISH.NOUN_FIRST.match(predicate)  # it was the bike that got nicked
             starts_so = starts_so and not (another and another[0].endswith("s"))  # Mohammed is no verb
             if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
                 return self._about_another(clause, depth) or self._mentioning(clause, depth)
@@ -204,7 +210,15 @@ class EnglishReader(ClauseReader):
         return found
 
     def with_thing_named(self, clause: str) -> str:
-        """ "Sold the kayak in May" of "sold it in May", where the last fact is that a kayak was bought."""
+        """ "Sold the kayak in May" of "sold it in May", where the last fact is that a kayak was bought.
+
+        "Barry's asleep. He has gout": he is whoever was named last, if it is nobody of the owner's.
+        """
+        context = self.context
+        if not (context.other or context.narrated or (context.open and ENGLISH.DETAIL.match(clause))):
+            clause = re.sub("^(?:he|she)(?= )", context.named or r"\g<0>", clause, flags=_I)
+        if match := ENGLISH.NAMED_SUBJECT.match(clause):
+            context.named = match[0]
         named = self.context.last and ENGLISH.NAMED_THING.match(self.context.last.content)
         if named is None:
             return clause
@@ -271,9 +285,9 @@ class EnglishReader(ClauseReader):
         said = base_form(bare.partition(" ")[2])
         if (
             ENGLISH.NAME_FIRST.match(bare)  # "Jonas is allergic to cats"
-            and is_personal(said)
             and (statement := ENGLISH_PROFILE.statement(said))
             and statement.category == "preference"
+            and (is_personal(said) or any(key.startswith("health:") for key in statement.slots[0]))
         ):
             return self.of_owners(plain(bare.split()[0]), statement.slots, said, bare)
         if not ENGLISH.OWNERS_OWN.search(bare) or ENGLISH.THINKS_SO.search(bare):
@@ -289,6 +303,7 @@ class EnglishReader(ClauseReader):
             self.context.owner_type == "agent"
             or not ENGLISH.OF_OWNERS.match(after)
             or ENGLISH.AT_HAND.search(after)
+            or re.match(r"(?:phoned|rang|called|texted)\b", said)
             or re.search(r"\b(?:every|some|any|no)thing$", said)
             or not said
         ):
@@ -343,7 +358,8 @@ class EnglishReader(ClauseReader):
             if lasting.category == "career" and ENGLISH.LEISURE.search(clause):
                 lasting = lasting._replace(category="preference")
             return self.lasting(lasting, clause, subject)
-        if subject.owner and ENGLISH.LASTS.match(said) and not ENGLISH.POINTING.search(said):
+        lasts = (subject.owner or said.startswith("was ")) and ENGLISH.LASTS.match(said)
+        if lasts and not ENGLISH.POINTING.search(said):
             return self.stated(category_of(said), clause, subject, f"says:{plain(said)}")
         if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
             return self.stated("personality", clause, subject, f"trait:{plain(said)}")
@@ -409,14 +425,39 @@ class EnglishReader(ClauseReader):
         return [fact._replace(content=content[:1].upper() + content[1:]) for fact in known[:1]]
 
     def third_person(self, clause: str) -> str:
-        """ "The user keeps bees" of "I keep bees"; what has no subject follows a colon."""
-        clause = expanded(clause)
+        """ "The user keeps bees" of "I keep bees"; what others do is told as it was said, and what has no subject follows a colon."""
+        clause = ENGLISH.TRAILER.sub("", expanded(clause))
+        bare = clause[self.after_fillers(clause) :]
+        if ENGLISH.AS_SAID.match(bare):
+            said = self._name_owner(bare)
+            return said[:1].upper() + said[1:]
         subject = self._subject(clause)
         said = clause[subject.said :].strip()
-        verb = said.partition(" ")[0].lower()
-        if subject.owner or (subject.owner is None and (is_past(said) or verb in PRESENT)):
+        does = said.partition(" ")[0].lower() in PRESENT and not ENGLISH.THING_WITH.match(said)
+        if subject.owner or (subject.owner is None and (is_past(said) or does)):
             return self.content(clause, subject)
-        return f"{self.name}: {self.in_third_person(clause[self.after_fillers(clause) :])}"
+        return f"{self.name}: {self.in_third_person(bare)}"
+
+    def leave_out(self, clause: Clause, *, follows: bool | None) -> bool:
+        """Whether a clause of any shape is no fact by itself: a question, what he or she does, a detail of the clause before.
+
+        `follows`: whether anything was kept of the clause before in its sentence. Then a detail is put behind that.
+        """
+        bare = expanded(clause.text)
+        bare = bare[self.after_fillers(bare) :]
+        if ENGLISH.SAYS_NOTHING.match(bare):
+            return True
+        if ENGLISH.OURS.search(bare):
+            return False
+        goes_with = ENGLISH.GOES_WITH.match(bare)
+        if goes_with and follows:
+            self.context.add_detail(bare, DETAILS)
+        return bool(
+            (goes_with and clause.before)
+            or (follows is False and ENGLISH.PARTLY.match(bare))
+            or ENGLISH.OF_HIM.search(bare)
+            or (ENGLISH.ASKING.search(bare) and not clause.asks)
+        )
 
     def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
@@ -428,8 +469,9 @@ class EnglishReader(ClauseReader):
             content = f"{self.name}'s {self.in_third_person(after)}"
         else:
             if subject.owner is None:  # "Had lunch with Sarah": the verb no longer begins the sentence
-                after = after[:1].lower() + after[1:]
-            content = f"{self.name} {self.in_third_person(of_one_person(after.removeprefix('both ')))}"
+                after = re.sub(r"^(?:[A-Z]+\b|\w)", lambda match: match[0].lower(), after)
+            after = ENGLISH.ALL_OF_US.sub(r"\g<be>", after)
+            content = f"{self.name} {self.in_third_person(of_one_person(after))}"
         # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
         timed = before and times(before, self.context.at)
         return f"{content}, {before[0].lower() + before[1:]}" if timed else content

@@ -27,7 +27,6 @@ from octavo.layers.rules.moments import without_times
 from octavo.layers.rules.sentences import Sentence, beginning, own_words, sentences
 from octavo.layers.topic import names_topic
 from octavo.layers.values import Known, OwnerType
-from octavo.search.subject import begins_with_name
 from octavo.util.cache import Cache, size_of
 from octavo.util.sync import run_steps
 
@@ -119,14 +118,16 @@ def _weigh(sentence: Sentence, context: ReadingContext, start: int) -> None:
     chinese = language == "zh"
     reader = (ChineseReader if chinese else EnglishReader)(context)
     wished, shortest = (CHINESE.WISHING, 1) if chinese else (ENGLISH.IFFY, 0)
-    for clause, told in clauses:
+    kept: bool | None = None  # whether anything was kept of the clause before in the sentence, and last
+    for (clause, told), typed in zip(clauses, split, strict=True):
         read_from = any(2 * len(told & held) >= len(held) for held in read if held)
         share = _SAME_ASKED if sentence.asks else _SAME
         new = len(told) > shortest and not read_from and len(told & known) < share * len(told)
-        named = begins_with_name(clause.text) if chinese else ENGLISH.NAMED_HAS.match(clause.text)
-        others = named or clause.text in context.others
-        if new and clause.told >= SURE and not (wished.search(clause.text) or others):
-            context.found.append(reader.as_typed(clause.text, clause.category, asks=sentence.asks))
+        keeps = new and clause.told >= SURE and not wished.search(clause.text)
+        if keeps and not reader.leave_out(typed, follows=kept):
+            asked = sentence.asks and (chinese or typed is split[-1])
+            context.found.append(reader.as_typed(clause.text, clause.category, asks=asked))
+        kept = bool(context.found) and len(told & words(context.found[-1].content)) > 0.4 * len(told)
 
 
 def _is_free(fact: StatedFact) -> bool:

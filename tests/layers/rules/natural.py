@@ -1,0 +1,73 @@
+"""Sixty messages as people type them, and what may be kept of each; written before the rules were mended with what they show.
+
+Each memory is a pattern that its whole text fits. One that begins with "?" may be kept and may be left out; whatever fits none is false.
+"""
+
+MESSAGES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    # what is called something, and is not the user
+    ("adopted a greyhound from the rescue in Hove, called Fennel. steals socks", ("The user adopted a greyhound from the rescue in Hove.*",)),
+    ("picked up a secondhand accordion, named her Brünnhilde, dad says it wheezes", ("The user picked up a secondhand accordion.*", "?The user (?:has )?named .*accordion Brünnhilde")),
+    ("third year of my apprenticeship at Rolls now, I file turbine blades all day", ("The user files turbine blades all day", "?The user(?: is in the|:) third year of their apprenticeship at Rolls.*")),
+    ("we bought a narrowboat!! from a bloke in Stoke, 57 foot, shes called Marjorie", ("The user bought a narrowboat.*",)),
+    ("new dentist is named Dr Osei, very gentle hands", ("?(?:The user's )?[Nn]ew dentist is named Dr Osei.*", "?The user: new dentist is named Dr Osei.*")),
+    ("got two hens off my neighbour, called Thelma and Louise, eggs by spring hopefully", ("The user got two hens off their neighbour.*",)),
+    ("my boss (Fatou) is on leave so I'm running the kitchen till march", ("The user is running the kitchen till march", "?The user's boss.*Fatou.*")),
+    # somebody else is the subject
+    ("Nkechi's my oldest friend, she lays carpet for her brother's firm in Enugu", ("The user's oldest friend is called Nkechi|.*Nkechi.*friend.*", "?.*(?:Nkechi|oldest friend) lays carpet.*")),
+    ("my husband Tom's a night porter. he sleeps till three and hates garlic", ("The user's husband Tom is a night porter", "?The user's husband(?: Tom)? sleeps till three.*", "?The user's husband(?: Tom)? hates garlic")),
+    ("bumped into Jorge at the depot, he's retiring in may and moving to Vigo", ("?The user bumped into Jorge at the depot.*",)),
+    ("my sister Wren had twins last night!! she's knackered but they're all fine", ("The user's sister Wren had twins last night.*", "?The user's sister Wren is knackered.*")),
+    ("Gus died two winters ago, still can't sell his tools", ("?Gus died two winters ago", "?The user still can not sell his tools", "?The user can not sell his tools")),
+    ("she says I snore. I've got sleep apnoea, the machine is like a hoover", ("The user has sleep apnoea.*", "?The user snores")),
+    ("new lodger has a ferret and plays the bagpipes", ()),
+    ("the man upstairs got sacked from the abattoir so he's in all day with the telly on", ()),
+    ("our Keith rang from Hull, he's a roofer up there", ("The user's Keith is a roofer.*", "?The user's Keith rang from Hull.*", "?Keith rang .*")),
+    ("they put my mum on oxygen at home, she gets confused at night", ("They put the user's mum on oxygen at home.*|they put the user's mum on oxygen at home.*", "?The user's mum gets confused at night")),
+    ("Ade's useless at texting but he turned up with soup. I have shingles", ("The user has shingles",)),
+    ("so they all moved the rehearsal to mondays, I can't do mondays", ("?The user can not do mondays", "?They all moved the rehearsal to mondays|?they all moved .*")),
+    ("the new manager has a toddler so we all finish at 4 now", ("?The user.* finish(?:es)? at 4 now",)),
+    # fragments: a span of days, a number of things, a place
+    ("flying to Lagos for the wedding, 3rd to the 11th of august, aisle seat please", ("The user is flying to Lagos for the wedding.*",)),
+    ("fell off the ladder in the loft, seven stitches in my chin, tetanus jab", ("The user fell off the ladder in the loft.*",)),
+    ("hired a new van for the bakery, white, from the place by the ring road", ("The user hired a new van for the bakery.*",)),
+    ("Kasper broke his collarbone at judo, two pins and a plate, Riverside hospital", ("?.*Kasper broke his collarbone at judo.*",)),
+    ("sciatica again, 12 sessions of physio, nothing helps", ("The user has sciatica again.*",)),
+    ("took up pottery in the autumn, tuesdays at the arts centre, 9 quid a go", ("The user took up pottery.*",)),
+    ("childminder can have her, 8 till 1, from the 2nd of march", ()),
+    ("rang the council about the bins, 40 minutes on hold", ("?The user rang the council about the bins.*",)),
+    ("cello fixed!! £310, ouch. concert is the 6th of december", ("?.*[Cc]ello.*fixed.*", "?.*[Cc]oncert is .*6th of december")),
+    ("boiler got condemned on monday, no heating, the plumber wants two grand", ("?.*[Bb]oiler got condemned on monday.*", "?.*plumber wants two grand")),
+    ("van got clamped outside the chippy", ("?.*[Vv]an got clamped outside the chippy",)),
+    ("bus was late again so I missed my jab", ("The user missed their jab.*",)),
+    # questions are no facts
+    ("are there any swimming pools in Leeds with a hoist, my daughter and I want to go at weekends", ("?The user wants to go .*",)),
+    ("is there a way to get wax out of a rug, I knocked a candle over", ("The user knocked a candle over",)),
+    ("do parrots get lonely on their own? Otto screams when I leave", ("?.*Otto screams when .*",)),
+    ("has anyone got a good dal recipe, I'm vegan", ("The user is vegan",)),
+    ("does warfarin mix with grapefruit, I've been on it since june", ("?The user has been on (?:it|warfarin) since june",)),
+    ("should the landlord pay for the lock? £85 from Timpsons", ()),
+    ("radiator key, where do I even buy one, the flat is freezing", ()),
+    ("were the trains always this bad, I commute from Crewe to Derby", ("The user commutes from Crewe to Derby",)),
+    ("anyone know if llamas need shearing, we keep four", ("The user keeps four.*",)),
+    # taken back, said with feeling, no sentence
+    ("got the job at the... no wait, got the interview for the zoo job, tuesday 10am", ("The user got the interview for the zoo job.*",)),
+    ("tried oysters. never again", ("?The user tried oysters",)),
+    ("we're both over the moon, the adoption papers came through", ("?.*adoption papers came through", "?The user is over the moon.*")),
+    ("I'm gone at five so answer quick", ()),
+    ("WON the raffle!! a hamper", ("?The user won the raffle.*",)),
+    ("never mind the first one, I'm a beekeeper not a bookkeeper", ("The user is a beekeeper.*",)),
+    ("that's me done with nights. starting days in the linen room on the 4th", ("?The user is starting days in the linen room on the 4th", "?The user: starting days in the linen room on the 4th")),
+    ("split up with Mei. keeping the flat, she keeps the cat", ("The user split up with Mei.*", "?The user is keeping the flat.*")),
+    # plain ones
+    ("Doreen's at bingo. she has glaucoma, I do her drops twice a day", ("?The user does her drops twice a day",)),
+    ("was a telephonist at the exchange in Cardiff for nineteen years, then the kids came", ("The user was a telephonist at the exchange in Cardiff for nineteen years",)),
+    ("they pay me 16.40 an hour and a free lunch, I'm a pot washer", ("[Tt]hey pay the user 16.40 an hour.*", "The user is a pot washer")),
+    ("supervisor is Dr Lindqvist, she reads everything twice", ("The user's supervisor is (?:called )?Dr Lindqvist", "?The user's supervisor reads everything twice")),
+    ("I run two stalls at Kirkgate, buttons and zips", ("The user runs two stalls at Kirkgate.*",)),
+    ("my late mother left me her loom and I weave on it most nights", ("The user weaves on it most nights|The user's late mother left them her loom.*", "?The user's late mother left them her loom.*", "?The user weaves on it most nights")),
+    ("I'm 61, widowed, dog walker, four dogs on a good day", ("The user is 61", "The user is widowed", "The user is a dog walker.*", "?The user has four dogs.*")),
+    ("I net about 2100 a month, rent is 780 and the car is 190", ("The user nets about 2100 a month", "?.*rent is 780.*", "?.*car is 190")),
+    ("left the civil service in june, now I teach pilates at the leisure centre in Truro", ("The user left the civil service in june", "The user now teaches pilates at the leisure centre in Truro|The user teaches pilates at the leisure centre in Truro.*")),
+    ("I come up in hives with latex so the clinic keeps a box of the blue gloves", ("The user comes up in hives with latex.*",)),
+    ("me and Ines are done, she took the dog", ("?.*with Ines.*",)),
+)  # fmt: skip
