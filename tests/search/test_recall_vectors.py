@@ -134,7 +134,7 @@ async def test_where_nothing_stands_out_there_is_probably_no_answer(in_memory, h
         return (await recall.recall(asked, home)).presence
 
     words = await presence(0.3)
-    assert await presence(0.2) == words > await presence(0.1) > await presence(0.0)
+    assert await presence(0.2) == words > await presence(0.05) > await presence(0.0)
     assert await presence(0.0, many=20) == words
     talk = f"{question} I forgot. Is it this one or that one?"
     assert await presence(0.0, asked=talk) == await presence(0.3, asked=talk)
