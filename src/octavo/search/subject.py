@@ -136,7 +136,9 @@ _CLAUSE_END = lazy_pattern(
 )
 
 # Who says a text, as transcripts have it: "Anna: I moved to Bergen", 小明：我搬家了. But 用户：… is a memory, kept as it was typed.
-_SPEAKER = lazy_pattern(r"\s*(?!用户|(?i:the user|the agent):)([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)")
+_SPEAKER = lazy_pattern(
+    r"\s*(?!用户|(?i:the user|the agent):)([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}) ?[:：](?!//)"
+)
 _LONGEST_SPEAKER = 40
 _ROLES = frozenset(
     ("user", "assistant", "system", "tool", "function", "developer", "human", "ai", "agent", "bot")
