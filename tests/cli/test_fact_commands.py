@@ -353,7 +353,7 @@ def test_what_is_shown_as_a_time_can_be_given_back(octavo, told, nurse, monkeypa
         shown = octavo("show", nurse["id"]).stdout
         created = re.search(r"^created +(.*)$", shown, re.MULTILINE)[1]
         assert (created[:16], created[-6:]) == (at, "-05:00")
-        later = datetime.fromisoformat(created) + timedelta(seconds=1)
+        later = datetime.fromisoformat(created) + timedelta(minutes=1)  # the other memory came after this one
         for given, count in (
             (("--since", at), 2),
             (("--since", created), 2),

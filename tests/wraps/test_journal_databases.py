@@ -126,6 +126,7 @@ async def test_vectors_follow_what_was_queued(tmp_path):
     async with Journal(Deduped(store), tmp_path / "queue", backoff=BACKOFF) as journal:
         await journal.write([Add([event("a")])])
         other = apsw.Connection(str(path))
+        other.set_busy_timeout(10_000)  # what is indexed is noted just now
         other.execute("BEGIN IMMEDIATE")
         assert (await journal.write([Add([event("owl")])])).status == "queued"
         other.execute("ROLLBACK")
