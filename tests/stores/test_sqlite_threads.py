@@ -98,7 +98,9 @@ async def test_the_loop_is_held_up_for_a_moment_at_most(tmp_path, monkeypatch):
             await worker.run(lambda _: awaited.wait(60))
         assert 0 < len(waits) < 8  # fewer and fewer
         assert max(waits) <= 0.0005
-        monkeypatch.setattr(sqlite, "_MOMENT", 60)  # each is answered at once, however busy the machine is
+        monkeypatch.setattr(
+            sqlite, "_MOMENT_SECONDS", 60
+        )  # each is answered at once, however busy the machine is
         for number in range(100):
             assert await worker.run(lambda _, number=number: number) == number
         waits.clear()

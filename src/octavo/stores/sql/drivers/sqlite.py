@@ -31,8 +31,8 @@ _FULL_TEXT = (
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
-_MOMENT = 0.0005  # seconds for which a call may hold its event loop up
-_MOMENTS = 0.002  # seconds of that, after which others have their turn
+_MOMENT_SECONDS = 0.0005  # for which a call may hold its event loop up
+_HELD_SECONDS = 0.002  # in all, after which others have their turn
 _SPARED = 64  # calls at most, after several that took longer, for which the loop is not held up
 _MAPPED_BYTES = 2**27  # of the file are read where the system has them, without a copy
 
@@ -307,12 +307,12 @@ class Worker:
             self._spared = max(0, self._spared - 1)
             return await call.later()
         began = time.perf_counter()
-        if not call.wait(_MOMENT):
+        if not call.wait(_MOMENT_SECONDS):
             self._spared, self._in_vain = self._in_vain, min(2 * self._in_vain, _SPARED)
             return await call.later()
         self._in_vain = 1
         self._held += time.perf_counter() - began
-        if self._held > _MOMENTS:
+        if self._held > _HELD_SECONDS:
             self._held = 0.0
             await asyncio.sleep(0)
         return call.result()
